@@ -1,0 +1,49 @@
+import type { BackoffOptions, RetryableRule } from './backoff.js';
+import type { Duration } from './duration.js';
+import type { JobContext } from './job.js';
+
+/** Options of `@JobHandler`. */
+export interface JobHandlerOptions {
+  /** The queue that `enqueue` of this kind goes to. Default `'default'`. */
+  readonly queue?: string;
+  /**
+   * How many jobs of this kind this process runs at once. By default they share the slots of their
+   * queue (`worker.concurrency`).
+   */
+  readonly concurrency?: number;
+  /** How often a job of this kind may be begun, the first time included. Default 5. */
+  readonly maxAttempts?: number;
+  /** Default: exponential from 2 s to 10 minutes, jitter 0.5. */
+  readonly backoff?: BackoffOptions;
+  /** How long one attempt may take before its signal is aborted and it counts as failed. Default: no limit. */
+  readonly timeout?: Duration;
+  /** `false` keeps no history of this kind's finished jobs. Default: as the module's `keepDone` says. */
+  readonly keepDone?: boolean;
+  /** Which errors are worth another attempt. Default: as the module's `retryable` says. */
+  readonly retryable?: RetryableRule;
+  /** The named instance that this handler belongs to. Default: the one without a name. */
+  readonly instance?: string;
+  /** Whether global guards, interceptors, pipes and filters run too. Default false: they are written for HTTP. */
+  readonly globalEnhancers?: boolean;
+}
+
+/** A handler as the worker sees it: a plain function with every setting resolved. */
+export interface RegisteredHandler {
+  readonly kind: string;
+  readonly queue: string;
+  /** Own slots of this kind in this process; undefined = it shares those of its queue. */
+  readonly concurrency: number | undefined;
+  readonly maxAttempts: number;
+  readonly backoff: BackoffOptions;
+  /** Milliseconds; undefined = no limit. */
+  readonly timeout: number | undefined;
+  readonly keepDone: boolean;
+  readonly retryable: RetryableRule;
+  /** `Class.method`, for messages. */
+  readonly origin: string;
+  /** Runs the method with everything that Nest binds to it; resolves to what it returned. */
+  readonly run: (job: JobContext) => Promise<unknown>;
+}
+
+/** Kind → handler, of one queue instance. Filled once while the application starts. */
+export type HandlerTable = ReadonlyMap<string, RegisteredHandler>;

@@ -1,0 +1,276 @@
+import { hostname } from 'node:os';
+import { parseDuration } from './duration.js';
+import { PgQueueError } from './errors.js';
+import type {
+  PgQueueOptions,
+  ResolvedOptions,
+  ResolvedWorkerOptions,
+  WorkerOptions,
+} from './options.js';
+
+/** Every default of the package, in one place. Durations in milliseconds. */
+export const DEFAULTS = {
+  queue: 'default',
+  maxAttempts: 5,
+  maxConnections: 10,
+  schema: 'pgqueue',
+  migrate: 'auto',
+  concurrency: 20,
+  lease: 30_000,
+  /** A third of the lease: two heartbeats may be lost. */
+  heartbeatShareOfLease: 1 / 3,
+  pollInterval: 2_000,
+  pollIntervalWithoutListener: 500,
+  shutdownGrace: 10_000,
+  keepDone: 7 * 86_400_000,
+  keepFailed: 90 * 86_400_000,
+  backoff: { type: 'exponential', base: 2_000, max: 600_000, factor: 2, jitter: 0.5 },
+} as const;
+
+/** Limits of names, in bytes of UTF-8: index rows of PostgreSQL end at about 2,700 bytes. */
+export const MAX_BYTES = { queue: 255, kind: 255, dedupeKey: 1_024 } as const;
+
+const OPTION_NAMES = [
+  'connectionString',
+  'pool',
+  'maxConnections',
+  'schema',
+  'migrate',
+  'worker',
+  'listen',
+  'keepDone',
+  'keepFailed',
+  'retryable',
+] as const satisfies readonly (keyof PgQueueOptions)[];
+
+const WORKER_OPTION_NAMES = [
+  'name',
+  'concurrency',
+  'queues',
+  'lease',
+  'heartbeat',
+  'pollInterval',
+  'shutdownGrace',
+] as const satisfies readonly (keyof WorkerOptions)[];
+
+/**
+ * Checks the options and fills in the defaults.
+ * @throws PgQueueError `INVALID_OPTION`, naming the option and what it may be.
+ */
+export function resolveOptions(options: PgQueueOptions): ResolvedOptions {
+  refuseUnknown('PgQueueModule options', options, OPTION_NAMES);
+  const { connectionString, pool } = options;
+  if (connectionString === undefined && pool === undefined) {
+    throw invalid(
+      'connectionString',
+      connectionString,
+      'a connection string, unless `pool` is given',
+    );
+  }
+  if (
+    connectionString !== undefined &&
+    (typeof connectionString !== 'string' || !connectionString)
+  ) {
+    throw invalid('connectionString', typeof connectionString, 'a non-empty string');
+  }
+  if (pool !== undefined && typeof pool?.connect !== 'function') {
+    throw invalid('pool', typeof pool, 'a pg.Pool');
+  }
+  const listen = resolveListen(options.listen);
+  const worker = resolveWorker(options.worker, listen !== undefined);
+  if (worker && connectionString === undefined && pool?.options === undefined) {
+    throw invalid(
+      'connectionString',
+      undefined,
+      'given beside a `pool` that has no `options`, so that the worker can make connections of its own',
+    );
+  }
+  return {
+    connectionString,
+    pool,
+    maxConnections: wholeNumber('maxConnections', options.maxConnections, DEFAULTS.maxConnections),
+    schema: resolveSchema(options.schema),
+    migrate: resolveMigrate(options.migrate),
+    worker,
+    listen,
+    keepDone: resolveKeep('keepDone', options.keepDone, DEFAULTS.keepDone),
+    keepFailed: resolveKeep('keepFailed', options.keepFailed, DEFAULTS.keepFailed),
+    retryable: resolveFunction('retryable', options.retryable),
+  };
+}
+
+function resolveWorker(
+  worker: PgQueueOptions['worker'],
+  listens: boolean,
+): ResolvedWorkerOptions | false {
+  if (worker === false) return false;
+  const options = worker ?? {};
+  if (typeof options !== 'object' || Array.isArray(options)) {
+    throw invalid('worker', worker, 'false or an object of worker options');
+  }
+  refuseUnknown('worker options', options, WORKER_OPTION_NAMES);
+  const lease = duration('worker.lease', options.lease, DEFAULTS.lease, 500);
+  const heartbeat = duration(
+    'worker.heartbeat',
+    options.heartbeat,
+    Math.round(lease * DEFAULTS.heartbeatShareOfLease),
+    50,
+  );
+  if (heartbeat * 2 > lease) {
+    throw invalid(
+      'worker.heartbeat',
+      options.heartbeat,
+      `at most half of the lease (${lease} ms), so that one lost heartbeat costs nothing`,
+    );
+  }
+  const concurrency = wholeNumber('worker.concurrency', options.concurrency, DEFAULTS.concurrency);
+  return {
+    name: resolveName('worker.name', options.name, `${hostname()}:${process.pid}`),
+    concurrency,
+    queues: resolveQueues(options.queues, concurrency),
+    lease,
+    heartbeat,
+    pollInterval: duration(
+      'worker.pollInterval',
+      options.pollInterval,
+      listens ? DEFAULTS.pollInterval : DEFAULTS.pollIntervalWithoutListener,
+      10,
+    ),
+    shutdownGrace: duration('worker.shutdownGrace', options.shutdownGrace, DEFAULTS.shutdownGrace),
+  };
+}
+
+function resolveQueues(
+  queues: WorkerOptions['queues'],
+  concurrency: number,
+): ReadonlyMap<string, number> | undefined {
+  if (queues === undefined) return undefined;
+  if (queues === null || typeof queues !== 'object') {
+    throw invalid(
+      'worker.queues',
+      queues,
+      'a list of names, or an object from name to { concurrency }',
+    );
+  }
+  const entries: [string, { readonly concurrency?: number }][] = Array.isArray(queues)
+    ? queues.map((name: string) => [name, {}])
+    : Object.entries(queues as Record<string, { concurrency?: number }>);
+  if (entries.length === 0)
+    throw invalid(
+      'worker.queues',
+      '[]',
+      'at least one queue; use `worker: false` for a process that does not work',
+    );
+  return new Map(
+    entries.map(([name, settings]) => [
+      queueName(`worker.queues`, name),
+      wholeNumber(`worker.queues.${name}.concurrency`, settings?.concurrency, concurrency),
+    ]),
+  );
+}
+
+function resolveListen(listen: PgQueueOptions['listen']): ResolvedOptions['listen'] {
+  if (listen === false) return undefined;
+  if (listen === true || listen === undefined) return { connectionString: undefined };
+  if (typeof listen?.connectionString !== 'string' || !listen.connectionString) {
+    throw invalid('listen', typeof listen, 'true, false or { connectionString }');
+  }
+  return { connectionString: listen.connectionString };
+}
+
+function resolveMigrate(migrate: PgQueueOptions['migrate']): ResolvedOptions['migrate'] {
+  const value = migrate ?? DEFAULTS.migrate;
+  if (value === 'auto' || value === 'check' || value === false) return value;
+  throw invalid('migrate', value, "'auto', 'check' or false");
+}
+
+function resolveSchema(schema: string | undefined): string {
+  const value = schema ?? DEFAULTS.schema;
+  const fits = typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= 63;
+  if (!fits || value.includes('\0')) {
+    throw invalid('schema', value, 'an identifier of 1 to 63 bytes');
+  }
+  if (value.startsWith('pg_') || value === 'information_schema') {
+    throw invalid('schema', value, 'a name that PostgreSQL does not reserve');
+  }
+  return value;
+}
+
+function resolveKeep(option: string, value: unknown, otherwise: number): number | false {
+  return value === false ? false : duration(option, value, otherwise);
+}
+
+function resolveFunction<F>(option: string, value: F | undefined): F | undefined {
+  if (value === undefined || typeof value === 'function') return value;
+  throw invalid(option, value, 'a function');
+}
+
+function resolveName(option: string, value: string | undefined, otherwise: string): string {
+  if (value === undefined) return otherwise;
+  if (typeof value === 'string' && value !== '' && !value.includes('\0')) return value;
+  throw invalid(option, value, 'a non-empty string');
+}
+
+/** A whole number of at least 1. Shared with `@JobHandler`, whose options are checked the same way. */
+export function wholeNumber(option: string, value: unknown, otherwise: number): number {
+  if (value === undefined) return otherwise;
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 1_000_000) {
+    return value;
+  }
+  throw invalid(option, value, 'a whole number from 1 to 1000000');
+}
+
+/** A duration in milliseconds. Shared with `@JobHandler`. */
+export function duration(option: string, value: unknown, otherwise: number, least = 0): number {
+  if (value === undefined) return otherwise;
+  const ms = parseDuration(value);
+  if (ms !== undefined && ms >= least) return ms;
+  throw invalid(
+    option,
+    value,
+    `a duration of at least ${least} ms: milliseconds, or a string such as '30s' or '10m'`,
+  );
+}
+
+/** A queue's name. Shared with `@JobHandler`. */
+export function queueName(option: string, value: unknown): string {
+  if (isStorableName(value, MAX_BYTES.queue)) return value;
+  throw invalid(option, value, `a name of 1 to ${MAX_BYTES.queue} bytes`);
+}
+
+/** Whether PostgreSQL can store the text and an index can hold it. */
+export function isStorableName(value: unknown, maxBytes: number): value is string {
+  return (
+    typeof value === 'string' &&
+    value !== '' &&
+    Buffer.byteLength(value) <= maxBytes &&
+    !value.includes('\0') &&
+    value.isWellFormed()
+  );
+}
+
+/** The error that every wrong option ends in. `value` is shown, so never pass a secret. */
+export function invalid(option: string, value: unknown, expected: string): PgQueueError {
+  return new PgQueueError(
+    'INVALID_OPTION',
+    `The option \`${option}\` is ${show(value)}, but it must be ${expected}.`,
+  );
+}
+
+/** Misspelt options must not be ignored. */
+export function refuseUnknown(what: string, given: object, known: readonly string[]): void {
+  const unknown = Object.keys(given).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw new PgQueueError(
+    'INVALID_OPTION',
+    `The ${what} have no \`${unknown}\`. Known are: ${known.join(', ')}.`,
+  );
+}
+
+function show(value: unknown): string {
+  return typeof value === 'string'
+    ? `'${value}'`
+    : typeof value === 'object'
+      ? 'an object'
+      : String(value);
+}

@@ -1,0 +1,18 @@
+// The public names, one by one.
+export type { BackoffOptions, RetryableRule } from './contracts/backoff.js';
+export type { Duration } from './contracts/duration.js';
+export type { EnqueueOptions, EnqueueResult, JobOptions, NewJob } from './contracts/enqueue.js';
+export { InvalidJobError, PgQueueError, type PgQueueErrorCode } from './contracts/errors.js';
+export type { JobHandlerOptions } from './contracts/handler.js';
+export type {
+  JobContext,
+  JobErrorRecord,
+  JobKind,
+  JobRecord,
+  JobStatus,
+  PayloadOf,
+} from './contracts/job.js';
+export type { JobKinds } from './contracts/job-kinds.js';
+export type { PgQueueOptions, PoolLike, WorkerOptions } from './contracts/options.js';
+export type { QueueTransaction, TransactionHandle } from './contracts/transaction.js';
+export { CancelJob, RetryAt, SnoozeJob, UnrecoverableError } from './contracts/verdicts.js';
