@@ -18,6 +18,8 @@ export type PgQueueErrorCode =
   | 'DEDUPE_HOLDER_HIDDEN'
   /** The connection was lost after the statement was sent: the job may or may not exist. */
   | 'OUTCOME_UNKNOWN'
+  /** `QueueService.transaction` could not commit: a statement in it had failed. */
+  | 'TRANSACTION_ABORTED'
   /** The database did not answer within the limit. */
   | 'DATABASE_TIMEOUT'
   /** The queue has been closed. */

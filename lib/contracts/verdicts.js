@@ -1,0 +1,54 @@
+import { types } from 'node:util';
+import { isDuration } from './duration.js';
+import { PgQueueError } from './errors.js';
+/**
+ * What a handler can say about its job by throwing: each class below carries a verdict under this
+ * key. It is a registered symbol, so a second copy of the package in `node_modules` is understood.
+ */
+export const VERDICT = Symbol.for('nestjs-pg-queue.verdict');
+/** Thrown by a handler: no retry will help, the job goes to `failed_jobs` now. */
+export class UnrecoverableError extends Error {
+    name = 'UnrecoverableError';
+    [VERDICT] = { action: 'fail' };
+}
+/** Thrown by a handler: this attempt failed, and the next one is due at `when` instead of by the backoff. */
+export class RetryAt extends Error {
+    name = 'RetryAt';
+    [VERDICT];
+    /** @param when an instant, or a duration from now (milliseconds or `'90s'`). */
+    constructor(when, message = 'The handler asked for a retry', options) {
+        super(message, options);
+        this[VERDICT] = { action: 'retry', when: checkedWhen(when) };
+    }
+}
+/** Thrown by a handler: not yet. The job is due again at `when` and the attempt is given back. */
+export class SnoozeJob extends Error {
+    name = 'SnoozeJob';
+    [VERDICT];
+    /** @param when an instant, or a duration from now (milliseconds or `'90s'`). */
+    constructor(when, message = 'The handler snoozed the job') {
+        super(message);
+        this[VERDICT] = { action: 'snooze', when: checkedWhen(when) };
+    }
+}
+/** Thrown by a handler: the job is not wanted any more. It ends as `cancelled`, with the message kept. */
+export class CancelJob extends Error {
+    name = 'CancelJob';
+    [VERDICT] = { action: 'cancel' };
+}
+/** The verdict that a thrown value carries, if any. Never throws, whatever `thrown` is. */
+export function verdictOf(thrown) {
+    if (typeof thrown !== 'object' || thrown === null)
+        return undefined;
+    try {
+        return thrown[VERDICT];
+    }
+    catch {
+        return undefined;
+    }
+}
+function checkedWhen(when) {
+    if (types.isDate(when) ? !Number.isNaN(when.getTime()) : isDuration(when))
+        return when;
+    throw new PgQueueError('INVALID_ARGUMENT', `${String(when)} is neither a valid Date nor a duration. Give a Date, milliseconds, or a string such as '90s'.`);
+}

@@ -1,0 +1,71 @@
+import type { JobHandlerOptions } from '../contracts/handler.js';
+
+/** Under this key stands what `@JobHandler` said; a fixed string, so that two copies of the package agree. */
+const HANDLERS_KEY = 'nestjs-pg-queue:handlers';
+
+/**
+ * Nest's own key for the parameters of a handler. Under any other key Nest would not make instances of
+ * the pipe classes given to a parameter decorator, and decorators of `createParamDecorator` would not
+ * work on job handlers.
+ */
+export const PARAMETERS_KEY = '__routeArguments__';
+
+/** Nest's number of the parameter type "body": `ValidationPipe` checks these, but not those of other types. */
+export const PAYLOAD_PARAMETER = 3;
+
+/** What pipes, guards, interceptors and filters get from `context.getType()` while a job runs. */
+export const JOB_CONTEXT_TYPE = 'pg-queue';
+
+/** The place of the job in `context.getArgs()`; the payload comes before it, as in Nest's RPC contexts. */
+export const JOB_ARGUMENT = 1;
+
+/** One use of `@JobHandler`. */
+export interface HandlerMetadata {
+  readonly kind: string;
+  readonly options: JobHandlerOptions;
+}
+
+/** One entry of what parameter decorators write. */
+export interface ParameterMetadata {
+  readonly index: number;
+  readonly pipes?: readonly unknown[];
+}
+
+/**
+ * Adds a handler to a method. It is kept on the function, where mixins that copy methods take it along,
+ * and under the method's name, where it survives a decorator that replaces the function.
+ */
+export function addHandler(
+  prototype: object,
+  method: string,
+  declared: object,
+  handler: HandlerMetadata,
+): void {
+  const handlers = [...handlersOf(prototype, method, declared), handler];
+  Reflect.defineMetadata(HANDLERS_KEY, handlers, prototype, method);
+  Reflect.defineMetadata(HANDLERS_KEY, handlers, declared);
+}
+
+/** What `@JobHandler` said about the method that `prototype` itself (not its parent) declares. */
+export function handlersOf(
+  prototype: object,
+  method: string,
+  declared: object,
+): readonly HandlerMetadata[] {
+  return (
+    (Reflect.getOwnMetadata(HANDLERS_KEY, prototype, method) as HandlerMetadata[] | undefined) ??
+    (Reflect.getOwnMetadata(HANDLERS_KEY, declared) as HandlerMetadata[] | undefined) ??
+    []
+  );
+}
+
+/** The parameters of a method that the class itself decorated, by Nest's `type:index` keys. */
+export function ownParameters(
+  classRef: object,
+  method: string | symbol,
+): Readonly<Record<string, ParameterMetadata>> {
+  return (
+    (Reflect.getOwnMetadata(PARAMETERS_KEY, classRef, method) as
+      Record<string, ParameterMetadata> | undefined) ?? {}
+  );
+}

@@ -1,0 +1,103 @@
+import type { ApplicationConfig } from '@nestjs/core';
+import { PgQueueError } from '../contracts/errors.js';
+import { PARAMETERS_KEY, type ParameterMetadata } from '../decorators/metadata.js';
+import { isPerJob, type FoundHandler } from './handler-explorer.js';
+
+/** Nest's own metadata keys, the same since its version 5; neither major exports them at the root. */
+const KEYS = {
+  guard: '__guards__',
+  interceptor: '__interceptors__',
+  pipe: '__pipes__',
+  filter: '__exceptionFilters__',
+} as const;
+
+type Role = keyof typeof KEYS;
+
+/** Whether an exception filter is bound to the method or its class. */
+export function hasFilter(found: FoundHandler): boolean {
+  return boundTo(found, 'filter').length > 0;
+}
+
+/**
+ * Nest leaves out, without a word, a guard (or interceptor, pipe, filter) that is bound as a class but
+ * that it made no instance of. A job must not run without its guard, so that is an error at start.
+ * @throws PgQueueError `INVALID_HANDLER`
+ */
+export function refuseEnhancersThatCannotRun(
+  found: FoundHandler,
+  global?: ApplicationConfig,
+): void {
+  for (const role of Object.keys(KEYS) as Role[]) {
+    for (const enhancer of boundTo(found, role)) {
+      if (typeof enhancer === 'function') refuseIfNotMade(found, role, enhancer);
+    }
+  }
+  if (found.options.globalEnhancers && global) refuseGlobalsOfRequestScope(found, global);
+}
+
+function refuseIfNotMade(found: FoundHandler, role: Role, enhancer: EnhancerClass): void {
+  const made = found.wrapper.host?.injectables.get(enhancer as never);
+  if (!made) {
+    throw cannotRun(
+      found,
+      `is bound to the ${role} ${enhancer.name}, which Nest does not make for a host that is provided by useFactory or useValue`,
+      `Provide the class ${found.classRef.name} itself, or bind an instance of ${enhancer.name}.`,
+    );
+  }
+  // Nest makes a transient enhancer for each controller and each host of request scope, but for no other.
+  if (made.isTransient && !isPerJob(found.wrapper)) {
+    throw cannotRun(
+      found,
+      `is bound to the ${role} ${enhancer.name}, which is transient; Nest makes those only for hosts of request scope`,
+      `Give ${enhancer.name} the default or the request scope.`,
+    );
+  }
+}
+
+function refuseGlobalsOfRequestScope(found: FoundHandler, global: ApplicationConfig): void {
+  const ofRequestScope = [
+    ...global.getGlobalRequestGuards(),
+    ...global.getGlobalRequestInterceptors(),
+    ...global.getGlobalRequestPipes(),
+    ...global.getGlobalRequestFilters(),
+  ];
+  const [first] = ofRequestScope;
+  const isController = found.wrapper.host?.controllers.get(found.wrapper.token) === found.wrapper;
+  if (!first || isController) return;
+  throw cannotRun(
+    found,
+    `asks for globalEnhancers, but ${String(first.metatype?.name ?? first.name)} is global and request-scoped; Nest makes those for controllers only`,
+    'Move the handler to a controller, bind what it needs to the method, or give the global one the default scope.',
+  );
+}
+
+function cannotRun(found: FoundHandler, what: string, advice: string): PgQueueError {
+  const origin = `${found.classRef.name}.${found.method}`;
+  return new PgQueueError(
+    'INVALID_HANDLER',
+    `The job handler ${origin} in ${found.moduleName} ${what}. It would silently not run. ${advice}`,
+  );
+}
+
+interface EnhancerClass {
+  readonly name: string;
+}
+
+function boundTo(found: FoundHandler, role: Role): unknown[] {
+  const targets = [found.classRef, found.declared];
+  const bound = targets.flatMap((target) => metadata<unknown[]>(KEYS[role], target) ?? []);
+  return role === 'pipe' ? [...bound, ...pipesOfParameters(found)] : bound;
+}
+
+function pipesOfParameters({ classRef, method }: FoundHandler): unknown[] {
+  const parameters = metadata<Record<string, ParameterMetadata>>(PARAMETERS_KEY, classRef, method);
+  return Object.values(parameters ?? {}).flatMap(({ pipes }) => pipes ?? []);
+}
+
+function metadata<T>(key: string, target: object, property?: string): T | undefined {
+  return (
+    property === undefined
+      ? Reflect.getMetadata(key, target)
+      : Reflect.getMetadata(key, target, property)
+  ) as T | undefined;
+}

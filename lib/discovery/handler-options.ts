@@ -1,0 +1,103 @@
+import type { BackoffOptions } from '../contracts/backoff.js';
+import type { JobHandlerOptions, RegisteredHandler } from '../contracts/handler.js';
+import {
+  DEFAULTS,
+  duration,
+  invalid,
+  isStorableName,
+  MAX_BYTES,
+  queueName,
+  refuseUnknown,
+  wholeNumber,
+} from '../contracts/resolve-options.js';
+
+const OPTION_NAMES = [
+  'queue',
+  'concurrency',
+  'maxAttempts',
+  'backoff',
+  'timeout',
+  'keepDone',
+  'retryable',
+  'instance',
+  'globalEnhancers',
+] as const satisfies readonly (keyof JobHandlerOptions)[];
+
+/** The settings of a handler that its options decide. */
+export type ResolvedHandlerOptions = Omit<RegisteredHandler, 'kind' | 'origin' | 'run'>;
+
+/**
+ * Checks what was given to `@JobHandler` and fills in the defaults.
+ * @throws PgQueueError `INVALID_OPTION`, naming the option and what it may be.
+ */
+export function resolveHandlerOptions(
+  kind: unknown,
+  options: JobHandlerOptions,
+  defaults: Pick<ResolvedHandlerOptions, 'keepDone' | 'retryable'>,
+): ResolvedHandlerOptions {
+  if (!isStorableName(kind, MAX_BYTES.kind)) {
+    throw invalid('kind', kind, `text of 1 to ${MAX_BYTES.kind} bytes`);
+  }
+  if (!isPlainObject(options)) throw invalid('options', options, 'an object');
+  refuseUnknown('options of @JobHandler', options, OPTION_NAMES);
+  const { queue, concurrency, maxAttempts, backoff, timeout, keepDone, retryable } = options;
+  check('instance', options.instance, 'a string', typeof options.instance === 'string');
+  checkBoolean('globalEnhancers', options.globalEnhancers);
+  checkBoolean('keepDone', keepDone);
+  check('retryable', retryable, 'a function', typeof retryable === 'function');
+  return {
+    queue: queue === undefined ? DEFAULTS.queue : queueName('queue', queue),
+    concurrency: concurrency === undefined ? undefined : wholeNumber('concurrency', concurrency, 1),
+    maxAttempts: wholeNumber('maxAttempts', maxAttempts, DEFAULTS.maxAttempts),
+    backoff: backoff === undefined ? DEFAULTS.backoff : checkedBackoff(backoff),
+    timeout: timeout === undefined ? undefined : duration('timeout', timeout, 0, 1),
+    keepDone: keepDone ?? defaults.keepDone,
+    retryable: retryable ?? defaults.retryable,
+  };
+}
+
+function checkedBackoff(backoff: BackoffOptions): BackoffOptions {
+  if (typeof backoff === 'function') return backoff;
+  if (!isPlainObject(backoff)) throw invalid('backoff', backoff, 'an object or a function');
+  if (backoff.type === 'exponential') {
+    refuseUnknown('options of an exponential backoff', backoff, [
+      'type',
+      'base',
+      'max',
+      'factor',
+      'jitter',
+    ]);
+    duration('backoff.base', backoff.base, 0);
+    duration('backoff.max', backoff.max, 0, 1);
+    checkNumber('backoff.factor', backoff.factor, 'a number above 1', (n) => n > 1);
+  } else if (backoff.type === 'fixed') {
+    refuseUnknown('options of a fixed backoff', backoff, ['type', 'delay', 'jitter']);
+    duration('backoff.delay', backoff.delay ?? null, 0);
+  } else {
+    const { type } = backoff as { type: unknown };
+    throw invalid('backoff.type', type, "'exponential' or 'fixed'");
+  }
+  checkNumber('backoff.jitter', backoff.jitter, 'a number from 0 to 1', (n) => n >= 0 && n <= 1);
+  return backoff;
+}
+
+function checkNumber(
+  option: string,
+  value: unknown,
+  expected: string,
+  isRight: (n: number) => boolean,
+): void {
+  check(option, value, expected, Number.isFinite(value) && isRight(value as number));
+}
+
+function checkBoolean(option: string, value: unknown): void {
+  check(option, value, 'true or false', typeof value === 'boolean');
+}
+
+function check(option: string, value: unknown, expected: string, isRight: boolean): void {
+  if (value !== undefined && !isRight) throw invalid(option, value, expected);
+}
+
+function isPlainObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,147 @@
+import { PgQueueError } from '../contracts/errors.js';
+import type { PoolClientLike, PoolLike } from '../contracts/options.js';
+import { isAnswer, isConnectionUnusable } from './errors.js';
+import type { Statement, TextRow } from './statement.js';
+
+/** Nothing that this package sends may wait longer than this for the database, unless it says so itself. */
+const DEFAULT_LIMIT_MS = 30_000;
+
+/** Raw text for every column, so that type parsers set by the application change nothing here. */
+const TEXT_TYPES = { getTypeParser: () => (value: string) => value };
+
+type Client = PoolClientLike & NodeJS.EventEmitter;
+
+/**
+ * A pool and the rules for its clients: each has an error listener while it is out, each wait has a limit,
+ * each statement runs READ COMMITTED, and a client that timed out or lost its server is destroyed.
+ */
+export class Connections {
+  /** Whether the database's default isolation differs from READ COMMITTED. Found at the first use. */
+  private mustSetIsolation: Promise<boolean> | undefined;
+
+  constructor(
+    private readonly pool: PoolLike,
+    private readonly render: (sql: string) => string,
+  ) {}
+
+  /** Runs one statement. @throws what PostgreSQL answered, or `DATABASE_TIMEOUT` after `limit` ms. */
+  async run<Params, Row>(
+    statement: Statement<Params, Row>,
+    params: Params,
+    limit: number = DEFAULT_LIMIT_MS,
+  ): Promise<Row[]> {
+    const query = {
+      text: this.render(statement.text),
+      values: statement.values(params),
+      types: TEXT_TYPES,
+    };
+    const { rows } = await this.withClient((client) => within(limit, this.send(client, query)));
+    return rows.map((row) => statement.row(row));
+  }
+
+  /**
+   * Runs `work` between BEGIN and COMMIT on one client; a throw rolls back. No limit: the caller's work decides.
+   * @throws what `work` threw; `OUTCOME_UNKNOWN` if the connection broke while COMMIT was on its way
+   */
+  transaction<T>(work: (client: PoolClientLike) => Promise<T>): Promise<T> {
+    return this.withClient((client) => inTransaction(client, () => work(client)));
+  }
+
+  private async withClient<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    const client = (await this.pool.connect()) as Client;
+    // Without a listener the 'error' of a broken connection would end the process. It stays on a client that
+    // is destroyed, which may still report its own end.
+    client.on('error', ignore);
+    try {
+      const result = await work(client);
+      client.removeListener('error', ignore);
+      client.release();
+      return result;
+    } catch (error) {
+      const unusable = isConnectionUnusable(error) && !(error instanceof RolledBack);
+      if (!unusable) client.removeListener('error', ignore);
+      client.release(unusable);
+      throw error instanceof RolledBack ? error.cause : error;
+    }
+  }
+
+  private async send(client: Client, query: object): Promise<{ rows: TextRow[] }> {
+    // `pg` takes a configuration in place of the text; the narrow interface of a pool does not say so.
+    const ask = () => client.query(query as unknown as string);
+    return (await this.setsIsolation(client)) ? inTransaction(client, ask) : ask();
+  }
+
+  private setsIsolation(client: Client): Promise<boolean> {
+    this.mustSetIsolation ??= client
+      .query('show default_transaction_isolation')
+      .then(({ rows }) => Object.values(rows[0] as object)[0] !== 'read committed')
+      .catch((error: unknown) => {
+        this.mustSetIsolation = undefined;
+        throw error;
+      });
+    return this.mustSetIsolation;
+  }
+}
+
+/** An error after which ROLLBACK was answered: the client is as good as before. */
+class RolledBack extends Error {}
+
+async function inTransaction<T>(client: PoolClientLike, work: () => Promise<T>): Promise<T> {
+  await client.query('begin isolation level read committed');
+  let result: T;
+  try {
+    result = await work();
+  } catch (error) {
+    await client.query('rollback').catch(() => {
+      throw error;
+    });
+    if (isAnswer(error) && isConnectionUnusable(error)) throw error;
+    throw new RolledBack('', { cause: error });
+  }
+  const { command } = await commit(client);
+  if (command === 'ROLLBACK') {
+    const cause = new PgQueueError(
+      'TRANSACTION_ABORTED',
+      'The transaction was rolled back, since a statement in it had failed. Let the error of that statement pass, or use a savepoint around it.',
+    );
+    throw new RolledBack('', { cause });
+  }
+  return result;
+}
+
+async function commit(client: PoolClientLike): Promise<{ command?: string }> {
+  try {
+    return (await client.query('commit')) as { command?: string };
+  } catch (error) {
+    if (!isConnectionUnusable(error)) throw error;
+    throw new PgQueueError(
+      'OUTCOME_UNKNOWN',
+      'The connection was lost while the transaction was being committed: it may or may not have taken effect. Look before you repeat it.',
+      { cause: error },
+    );
+  }
+}
+
+async function within<T>(limit: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () =>
+        reject(
+          new PgQueueError(
+            'DATABASE_TIMEOUT',
+            `The database did not answer within ${limit} ms. Its connection is given up; look for locks or an overloaded server.`,
+          ),
+        ),
+      limit,
+    );
+  });
+  try {
+    return await Promise.race([work, timeout]);
+  } finally {
+    clearTimeout(timer);
+    work.catch(ignore);
+  }
+}
+
+function ignore(): void {}

@@ -1,0 +1,84 @@
+import { Client, Pool, type ClientConfig, type PoolConfig } from 'pg';
+import type { ResolvedOptions } from '../contracts/options.js';
+import { Connections } from './connections.js';
+import { forSchema } from './sql.js';
+
+/** Exchange, heartbeat and housekeeping have at most one statement each on its way. */
+const ENGINE_CONNECTIONS = 3;
+
+/** What the application's database is reached by: the callers' connections, and the engine's own. */
+export class Database {
+  readonly schema: string;
+  /** For `QueueService`: the application's pool if it gave one, else a pool of our own. */
+  readonly callers: Connections;
+  /** For the worker: a small pool that handlers and requests can't take from. Connects at its first use. */
+  readonly engine: Connections;
+
+  private readonly owned: Pool[];
+  private readonly rendered = new Map<string, string>();
+  private closing: Promise<void> | undefined;
+
+  constructor(private readonly options: ResolvedOptions) {
+    this.schema = options.schema;
+    const render = (sql: string) => this.render(sql);
+    const engine = ownPool({ ...this.config(), max: ENGINE_CONNECTIONS });
+    this.owned = [engine];
+    this.engine = new Connections(engine, render);
+    if (options.pool) {
+      this.callers = new Connections(options.pool, render);
+    } else {
+      const callers = ownPool({ ...this.config(), max: options.maxConnections });
+      this.owned.push(callers);
+      this.callers = new Connections(callers, render);
+    }
+  }
+
+  /** The SQL for this database's schema; rendered once for each text. */
+  render(sql: string): string {
+    let text = this.rendered.get(sql);
+    if (text === undefined) {
+      text = forSchema(sql, this.schema);
+      this.rendered.set(sql, text);
+    }
+    return text;
+  }
+
+  /** A client that can LISTEN: a direct connection where the options name one. Not connected yet. */
+  directClient(config: ClientConfig = {}): Client {
+    const connectionString = this.options.listen?.connectionString;
+    const base = connectionString === undefined ? this.config() : { connectionString };
+    const client = new Client({ ...base, ...COMMON, ...config });
+    client.on('error', ignore);
+    return client;
+  }
+
+  /** Ends the pools made here; the application's own is left alone. May be called more than once. */
+  close(): Promise<void> {
+    this.closing ??= Promise.all(this.owned.map((pool) => pool.end())).then(ignore);
+    return this.closing;
+  }
+
+  private config(): PoolConfig {
+    const { connectionString, pool } = this.options;
+    if (connectionString !== undefined) return { connectionString };
+    const { password, ...config } = pool?.options as PoolConfig;
+    // `pg.Pool` hides the password from enumeration.
+    return { ...config, password: password ?? (pool?.options as PoolConfig).password };
+  }
+}
+
+const COMMON = { application_name: 'nestjs-pg-queue', keepAlive: true } as const;
+
+function ownPool(config: PoolConfig): Pool {
+  const pool = new Pool({
+    ...config,
+    ...COMMON,
+    connectionTimeoutMillis: 10_000,
+    idleTimeoutMillis: 60_000,
+  });
+  // An idle connection that breaks is replaced at the next use; whoever needs one then reports it.
+  pool.on('error', ignore);
+  return pool;
+}
+
+function ignore(): void {}

@@ -1,0 +1,110 @@
+/** How jobs come in: the two triggers that make a plain INSERT complete, and enqueue for programs and people. */
+export const enqueue = /* sql */ `
+-- A job that lies ahead is kept off the ready index, so that no backlog of future jobs is walked by claims.
+create function pgqueue.schedule() returns trigger
+language plpgsql as $fn$
+begin
+  new.waits_for := 'time';
+  return new;
+end $fn$;
+create trigger jobs_schedule before insert or update of run_at on pgqueue.jobs
+  for each row when (new.run_at > now() and new.waits_for is null)
+  execute function pgqueue.schedule();
+
+-- The channel of this schema's doorbell: LISTEN on it, notifications carry the name of a queue.
+create function pgqueue.doorbell() returns text
+language sql stable as $fn$
+  select 'pgqueue_' || 'pgqueue.jobs'::regclass::oid
+$fn$;
+
+create function pgqueue.ring() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $fn$
+begin
+  perform pg_notify('pgqueue_' || tg_relid, q.queue) from (select distinct queue from inserted) q;
+  return null;
+end $fn$;
+create trigger jobs_ring after insert on pgqueue.jobs
+  referencing new table as inserted for each statement
+  execute function pgqueue.ring();
+
+-- All or nothing, answers in input order. Every array has one element per job, or is null where no job
+-- has a value. p_delays are milliseconds from now. id is null if the holder of a key can't be seen.
+create function pgqueue.enqueue_many_v1(
+  p_queues text[], p_kinds text[], p_payloads jsonb[], p_priorities smallint[],
+  p_run_ats timestamptz[], p_delays double precision[], p_max_attempts int[],
+  p_dedupe_keys text[], p_metas jsonb[]
+) returns table (ordinal int, id bigint, inserted boolean)
+language plpgsql set search_path = pg_catalog, pg_temp as $fn$
+#variable_conflict use_column
+declare
+  v_now     timestamptz := clock_timestamp();
+  v_ids     bigint[] := array(select nextval('pgqueue.jobs_id_seq')
+                                from generate_series(1, cardinality(p_kinds)));
+  v_answers bigint[];
+  v_new     bigint[];
+begin
+  if p_dedupe_keys is null then
+    insert into pgqueue.jobs (id, queue, kind, payload, priority, run_at, max_attempts, meta)
+      overriding system value
+      select n.id, n.queue, n.kind, n.payload, coalesce(n.priority, 0),
+             coalesce(n.run_at, v_now + n.delay * interval '1 ms', now()),
+             coalesce(n.max_attempts, 5), n.meta
+        from unnest(v_ids, p_queues, p_kinds, p_payloads, p_priorities, p_run_ats, p_delays,
+                    p_max_attempts, p_metas)
+          as n(id, queue, kind, payload, priority, run_at, delay, max_attempts, meta);
+    return query
+      select n.ordinal::int, n.id, true from unnest(v_ids) with ordinality as n(id, ordinal);
+    return;
+  end if;
+
+  -- The unique index is the only arbiter of a key. Insert, then read the holder; a holder that was
+  -- settled in between leaves no answer, and the next round inserts. Keys are taken in one order, so
+  -- that two lists can't wait for each other.
+  v_answers := array_fill(null::bigint, array[cardinality(p_kinds)]);
+  for v_round in 1..100 loop
+    with new as (
+      insert into pgqueue.jobs
+        (id, queue, kind, payload, priority, run_at, max_attempts, dedupe_key, meta)
+      overriding system value
+      select n.id, n.queue, n.kind, n.payload, coalesce(n.priority, 0),
+             coalesce(n.run_at, v_now + n.delay * interval '1 ms', now()),
+             coalesce(n.max_attempts, 5), n.dedupe_key, n.meta
+        from unnest(v_ids, p_queues, p_kinds, p_payloads, p_priorities, p_run_ats, p_delays,
+                    p_max_attempts, p_dedupe_keys, p_metas, v_answers)
+          as n(id, queue, kind, payload, priority, run_at, delay, max_attempts, dedupe_key, meta, answer)
+       where n.answer is null
+       order by n.kind, n.dedupe_key, n.id
+      on conflict (kind, dedupe_key) where dedupe_key is not null do nothing
+      returning id)
+    select array_agg(new.id) into v_new from new;
+
+    v_answers := array(
+      select coalesce(n.answer, new.id,
+                      (select j.id from pgqueue.jobs j
+                        where j.kind = n.kind and j.dedupe_key = n.dedupe_key))
+        from unnest(v_ids, p_kinds, p_dedupe_keys, v_answers)
+               with ordinality as n(id, kind, dedupe_key, answer, ordinal)
+        left join unnest(v_new) as new(id) on new.id = n.id
+       order by n.ordinal);
+    exit when array_position(v_answers, null) is null;
+  end loop;
+
+  return query
+    select n.ordinal::int, n.answer, n.answer = n.id
+      from unnest(v_ids, v_answers) with ordinality as n(id, answer, ordinal)
+     order by n.ordinal;
+end $fn$;
+
+-- For people and other languages: select pgqueue.enqueue('send_email', '{"userId": "7"}');
+-- Answers the id of the new job, or of the one that holds the key.
+create function pgqueue.enqueue(
+  kind text, payload jsonb default '{}', queue text default 'default', run_at timestamptz default null,
+  priority int default 0, max_attempts int default 5, dedupe_key text default null,
+  meta jsonb default null
+) returns bigint
+language sql as $fn$
+  select id from pgqueue.enqueue_many_v1(
+    array[queue], array[kind], array[payload], array[priority::smallint], array[run_at], null,
+    array[max_attempts], case when dedupe_key is not null then array[dedupe_key] end, array[meta])
+$fn$;
+`;

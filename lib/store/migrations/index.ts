@@ -1,0 +1,21 @@
+import { tables } from './0001-tables.js';
+import { enqueue } from './0002-enqueue.js';
+import { exchange } from './0003-exchange.js';
+import { leases } from './0004-leases.js';
+import { byHand } from './0005-by-hand.js';
+
+/** One step of the schema. Its text is valid SQL for the default schema. */
+export interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly sql: string;
+}
+
+/** In order, each applied once. Additive only, so that the previous release runs on the next schema. */
+export const MIGRATIONS: readonly Migration[] = [
+  { version: 1, name: 'tables', sql: tables },
+  { version: 2, name: 'enqueue', sql: enqueue },
+  { version: 3, name: 'exchange', sql: exchange },
+  { version: 4, name: 'leases', sql: leases },
+  { version: 5, name: 'by-hand', sql: byHand },
+];
