@@ -1,0 +1,2 @@
+import { ConsoleLogger } from '@nestjs/common';
+export class StoryLogger extends ConsoleLogger {}
