@@ -41,7 +41,6 @@ export function resolveHandlerOptions(
   if (!isPlainObject(options)) throw invalid('options', options, 'an object');
   refuseUnknown('options of @JobHandler', options, OPTION_NAMES);
   const { queue, concurrency, maxAttempts, backoff, timeout, keepDone, retryable } = options;
-  check('instance', options.instance, 'a string', typeof options.instance === 'string');
   checkBoolean('globalEnhancers', options.globalEnhancers);
   checkBoolean('keepDone', keepDone);
   check('retryable', retryable, 'a function', typeof retryable === 'function');

@@ -1,0 +1,99 @@
+import type { Client } from 'pg';
+import type { Database } from './database.js';
+import { errorCode } from './errors.js';
+import { quoteIdentifier } from './sql.js';
+import { listDays, type HistoryDay } from './statements/history-days.js';
+
+/** A day is made this many days before it begins. */
+const DAYS_AHEAD = 7;
+
+/**
+ * DDL is where a queue stops: a DROP that waits for one long reader makes every settle wait behind it. So
+ * nothing here waits longer for a lock, and what was refused is tried again at the next tick.
+ */
+const LOCK_TIMEOUT_MS = 100;
+
+/** Makes the tables of today and the days to come that are missing, and attaches them. */
+export async function makeDaysAhead(database: Database): Promise<void> {
+  const days = await database.engine.run(listDays, DAYS_AHEAD);
+  const missing = days.filter(
+    ({ state, age }) => age <= 0 && (state === 'missing' || state === 'detached'),
+  );
+  if (missing.length === 0) return;
+  await onDirectClient(database, async (client) => {
+    for (const day of missing) await ifUnlocked(() => makeDay(client, database, day));
+  });
+}
+
+/** Detaches and drops the tables of days that ended more than `keep` ms ago. */
+export async function dropOldDays(database: Database, keep: number): Promise<void> {
+  const keptDays = Math.ceil(keep / 86_400_000);
+  const days = await database.engine.run(listDays, 0);
+  const old = days.filter(({ age, state }) => age > keptDays && state !== 'missing');
+  if (old.length === 0) return;
+  await onDirectClient(database, async (client) => {
+    for (const day of old) await ifUnlocked(() => dropDay(client, database, day));
+  });
+}
+
+/** A plain table first, then ATTACH: neither stands in the way of a settle. */
+async function makeDay(client: Client, database: Database, day: HistoryDay): Promise<void> {
+  const parent = qualified(database, 'done_jobs');
+  const table = qualified(database, day.table);
+  await client.query('begin isolation level read committed');
+  try {
+    // Several processes may want to make the same day.
+    await client.query(
+      `select pg_advisory_xact_lock(hashtextextended('nestjs-pg-queue history ' || $1, 0))`,
+      [database.schema],
+    );
+    await client.query(
+      `create table if not exists ${table} (like ${parent} including defaults including constraints including indexes)`,
+    );
+    await client.query(
+      `alter table ${parent} attach partition ${table} for values from ('${day.from} 00:00:00+00') to ('${day.to} 00:00:00+00')`,
+    );
+    await client.query('commit');
+  } catch (error) {
+    await client.query('rollback');
+    // 42809: it is a partition already, whoever held the lock before us has made it.
+    if (errorCode(error) !== '42809') throw error;
+  }
+}
+
+/** DETACH CONCURRENTLY waits without a lock on the parent; DROP then meets a table that nobody reads any more. */
+async function dropDay(client: Client, database: Database, day: HistoryDay): Promise<void> {
+  const parent = qualified(database, 'done_jobs');
+  const table = qualified(database, day.table);
+  if (day.state !== 'detached') {
+    const how = day.state === 'attached' ? 'concurrently' : 'finalize';
+    await client.query(`alter table ${parent} detach partition ${table} ${how}`);
+  }
+  await client.query(`drop table if exists ${table}`);
+}
+
+async function onDirectClient(
+  database: Database,
+  work: (client: Client) => Promise<void>,
+): Promise<void> {
+  const client = database.directClient({ lock_timeout: LOCK_TIMEOUT_MS });
+  try {
+    await client.connect();
+    await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** 55P03: someone holds a lock. The next tick tries again. */
+async function ifUnlocked(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (errorCode(error) !== '55P03') throw error;
+  }
+}
+
+function qualified(database: Database, table: string): string {
+  return `${quoteIdentifier(database.schema)}.${quoteIdentifier(table)}`;
+}

@@ -1,0 +1,126 @@
+import type { JobRecord } from '../contracts/job.js';
+import type { Database } from './database.js';
+import { dropOldDays, makeDaysAhead } from './history-days.js';
+import { enqueueMany, type EnqueuedRow, type JobRow } from './statements/enqueue-many.js';
+import { exchange, type ExchangeRequest, type ExchangeRow } from './statements/exchange.js';
+import {
+  cancel,
+  countJobs,
+  failedIds,
+  getJob,
+  retryMany,
+  type CancelOutcome,
+  type FailedFilter,
+  type RetriedRow,
+} from './statements/jobs.js';
+import { deleteFailed, deleteOverflow, takeTask, type Task } from './statements/maintenance.js';
+import {
+  declareDead,
+  heartbeat,
+  reconcile,
+  register,
+  rescue,
+  retire,
+  sortByHandler,
+  type RescuedRow,
+  type WorkerRow,
+} from './statements/workers.js';
+
+/** What the queue asks of the database, a method a statement. The engine's run on its own connections. */
+export class JobStore {
+  constructor(readonly database: Database) {}
+
+  // --- for QueueService: on the callers' connections
+
+  enqueueMany(jobs: readonly JobRow[]): Promise<EnqueuedRow[]> {
+    return this.database.callers.run(enqueueMany, jobs);
+  }
+
+  async getJob(id: string): Promise<JobRecord | undefined> {
+    return (await this.database.callers.run(getJob, id))[0];
+  }
+
+  failedIds(filter: FailedFilter, after: string, limit: number): Promise<string[]> {
+    return this.database.callers.run(failedIds, { filter, after, limit });
+  }
+
+  retryMany(ids: readonly string[]): Promise<RetriedRow[]> {
+    return this.database.callers.run(retryMany, ids);
+  }
+
+  async cancel(id: string): Promise<CancelOutcome> {
+    return only(await this.database.callers.run(cancel, id));
+  }
+
+  countJobs(): Promise<{ status: string; waitsFor: string | null; count: number }[]> {
+    return this.database.callers.run(countJobs, undefined);
+  }
+
+  // --- for the worker: on the engine's connections; `limit` in milliseconds
+
+  exchange(request: ExchangeRequest, limit: number): Promise<ExchangeRow[]> {
+    return this.database.engine.run(exchange, request, limit);
+  }
+
+  async register(worker: WorkerRow): Promise<void> {
+    await this.database.engine.run(register, worker);
+  }
+
+  async heartbeat(
+    worker: string,
+    lease: number,
+    limit: number,
+  ): Promise<{ alive: boolean; overdue: string[] }> {
+    return only(await this.database.engine.run(heartbeat, { worker, lease }, limit));
+  }
+
+  async declareDead(worker: string): Promise<boolean> {
+    return only(await this.database.engine.run(declareDead, worker));
+  }
+
+  rescue(strays: boolean, limit: number): Promise<RescuedRow[]> {
+    return this.database.engine.run(rescue, { strays, limit });
+  }
+
+  async reconcile(
+    worker: string,
+    known: readonly string[],
+  ): Promise<{ epoch: number | undefined; released: number; remaining: number }> {
+    return only(await this.database.engine.run(reconcile, { worker, known }));
+  }
+
+  async retire(worker: string, limit: number): Promise<void> {
+    await this.database.engine.run(retire, worker, limit);
+  }
+
+  async sortByHandler(limit: number): Promise<number> {
+    return only(await this.database.engine.run(sortByHandler, limit));
+  }
+
+  /** Whether this process is the one that does the task now. */
+  async takeTask(task: Task, interval: number): Promise<boolean> {
+    return (await this.database.engine.run(takeTask, { task, interval })).length > 0;
+  }
+
+  async deleteFailed(olderThan: number, limit: number): Promise<number> {
+    return only(await this.database.engine.run(deleteFailed, { olderThan, limit }));
+  }
+
+  async deleteOverflow(olderThan: number, limit: number): Promise<number> {
+    return only(await this.database.engine.run(deleteOverflow, { olderThan, limit }));
+  }
+
+  makeDaysAhead(): Promise<void> {
+    return makeDaysAhead(this.database);
+  }
+
+  dropOldDays(keep: number): Promise<void> {
+    return dropOldDays(this.database, keep);
+  }
+}
+
+function only<Row>(rows: readonly Row[]): Row {
+  const [row] = rows;
+  if (row === undefined) throw new TypeError('The database answered no row');
+  return row;
+}

@@ -1,0 +1,94 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from 'pg';
+import { reconnectDelay } from '../contracts/delay.js';
+import type { Database } from './database.js';
+import { quoteIdentifier } from './sql.js';
+import { doorbell } from './statements/workers.js';
+
+/** A connection whose other end went away without a word is noticed within this time. */
+const PROBE_EVERY_MS = 15_000;
+const PROBE_LIMIT_MS = 5_000;
+
+/** What a listener tells. A notification is a hint: whoever hears it looks at the table. */
+export interface ListenerEvents {
+  /** Jobs may have become due in the queue. */
+  ring(queue: string): void;
+  /** Listening (again): notifications may have been missed before, so look once. */
+  up(): void;
+  /** Not listening; it tries again by itself. Called once an outage. */
+  down(error: unknown): void;
+}
+
+/** One session that LISTENs on the schema's doorbell: probed, and reconnected for ever. */
+export class Listener {
+  private readonly stopped = new AbortController();
+  private running: Promise<void> | undefined;
+
+  constructor(
+    private readonly database: Database,
+    private readonly events: ListenerEvents,
+  ) {}
+
+  start(): void {
+    this.running ??= this.run();
+  }
+
+  /** Ends the session. May be called more than once, and before `start`. */
+  async stop(): Promise<void> {
+    this.stopped.abort();
+    await this.running;
+  }
+
+  private async run(): Promise<void> {
+    for (let failures = 0; !this.stopped.signal.aborted; ) {
+      const client = this.database.directClient();
+      try {
+        await this.listen(client);
+        failures = 0;
+        this.events.up();
+        await this.untilBroken(client);
+      } catch (error) {
+        if (!this.stopped.signal.aborted) {
+          if (failures === 0) this.events.down(error);
+          failures += 1;
+        }
+      }
+      client.removeAllListeners('notification');
+      // Not awaited without a limit: the end of a half-open connection may never be answered.
+      await Promise.race([client.end().catch(ignore), this.pause(1_000)]);
+      if (failures > 0) await this.pause(reconnectDelay(failures));
+    }
+  }
+
+  private async listen(client: Client): Promise<void> {
+    await client.connect();
+    const text = this.database.render(doorbell.text);
+    const { rows } = await client.query<{ channel: string }>(text);
+    client.on('notification', ({ payload }) => this.events.ring(payload ?? ''));
+    await client.query(`listen ${quoteIdentifier(rows[0]?.channel ?? '')}`);
+  }
+
+  private async untilBroken(client: Client): Promise<void> {
+    const broken = once(client, 'end').then(() => {
+      throw new Error('The connection of the listener ended');
+    });
+    broken.catch(ignore);
+    while (!this.stopped.signal.aborted) {
+      await Promise.race([broken, this.pause(PROBE_EVERY_MS)]);
+      if (this.stopped.signal.aborted) return;
+      await Promise.race([broken, client.query('select 1'), failAfter(PROBE_LIMIT_MS)]);
+    }
+  }
+
+  private async pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.stopped.signal, ref: false }).catch(ignore);
+  }
+}
+
+async function failAfter(ms: number): Promise<never> {
+  await sleep(ms, undefined, { ref: false });
+  throw new Error(`The server did not answer the listener within ${ms} ms`);
+}
+
+function ignore(): void {}

@@ -1,0 +1,55 @@
+import { number, statement, text } from '../statement.js';
+
+/** A job as the statement takes it: checked, and with everything already text, number or null. */
+export interface JobRow {
+  readonly queue: string;
+  readonly kind: string;
+  /** JSON text. */
+  readonly payload: string;
+  readonly priority: number | null;
+  /** ISO 8601 with an offset; at most one of `runAt` and `delayMs`. */
+  readonly runAt: string | null;
+  readonly delayMs: number | null;
+  readonly maxAttempts: number | null;
+  readonly dedupeKey: string | null;
+  /** JSON text. */
+  readonly meta: string | null;
+}
+
+/** The answer for the job at `ordinal` (from 0). `id` is null if the holder of its key can't be seen. */
+export interface EnqueuedRow {
+  readonly ordinal: number;
+  readonly id: string | null;
+  readonly inserted: boolean;
+}
+
+/** All or nothing. A fixed number of array parameters, however many jobs. */
+export const enqueueMany = statement<readonly JobRow[], EnqueuedRow>({
+  // Everything as text, since this one may run on a client whose type parsers are not ours.
+  text: /* sql */ `
+    select ordinal::text, id::text, inserted::text
+      from pgqueue.enqueue_many_v1(
+        $1::text[], $2::text[], $3::jsonb[], $4::smallint[], $5::timestamptz[], $6::float8[],
+        $7::int[], $8::text[], $9::jsonb[])`,
+  values: (jobs) => [
+    jobs.map((job) => job.queue),
+    jobs.map((job) => job.kind),
+    jobs.map((job) => job.payload),
+    column(jobs, (job) => job.priority),
+    column(jobs, (job) => job.runAt),
+    column(jobs, (job) => job.delayMs),
+    column(jobs, (job) => job.maxAttempts),
+    column(jobs, (job) => job.dedupeKey),
+    column(jobs, (job) => job.meta),
+  ],
+  row: (row) => ({
+    ordinal: number(row, 'ordinal') - 1,
+    id: row.id ?? null,
+    inserted: text(row, 'inserted') === 'true',
+  }),
+});
+
+/** The column of all jobs, or null where none has a value: most calls send four arrays less. */
+function column<T>(jobs: readonly JobRow[], value: (job: JobRow) => T | null): (T | null)[] | null {
+  return jobs.some((job) => value(job) !== null) ? jobs.map(value) : null;
+}

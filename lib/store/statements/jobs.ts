@@ -1,0 +1,102 @@
+import type { JobErrorRecord, JobRecord, JobStatus } from '../../contracts/job.js';
+import { epochMs, instant, json, number, statement, text } from '../statement.js';
+
+/** One statement over the view: three would miss a job that moves between them. */
+export const getJob = statement<string, JobRecord>({
+  text: /* sql */ `
+    select id, queue, kind, payload, status, priority, ${epochMs('run_at')} as run_at, attempts,
+           max_attempts, locked_by, dedupe_key, last_error, errors, meta,
+           ${epochMs('created_at')} as created_at, ${epochMs('finished_at')} as finished_at, result
+      from pgqueue.all_jobs where id = $1::bigint`,
+  values: (id) => [id],
+  row: (row) => ({
+    id: text(row, 'id'),
+    queue: text(row, 'queue'),
+    kind: text(row, 'kind'),
+    payload: json(row, 'payload'),
+    status: text(row, 'status') as JobStatus,
+    priority: number(row, 'priority'),
+    runAt: instant(row, 'run_at') as Date,
+    attempts: number(row, 'attempts'),
+    maxAttempts: number(row, 'max_attempts'),
+    lockedBy: row.locked_by ?? null,
+    dedupeKey: row.dedupe_key ?? null,
+    lastError: row.last_error ?? null,
+    errors: (json(row, 'errors') as JobErrorRecord[] | null) ?? [],
+    meta: json(row, 'meta') as Record<string, unknown> | null,
+    createdAt: instant(row, 'created_at') as Date,
+    finishedAt: instant(row, 'finished_at'),
+    result: json(row, 'result'),
+  }),
+});
+
+/** Which failed jobs to take; a missing member restricts nothing. */
+export interface FailedFilter {
+  readonly kind?: string;
+  readonly queue?: string;
+  readonly failedAfter?: Date;
+  readonly failedBefore?: Date;
+}
+
+/** Ids of failed jobs after `after`, in order, so that a walk in batches ends although some stay. */
+export const failedIds = statement<
+  { filter: FailedFilter; after: string; limit: number },
+  string
+>({
+  text: /* sql */ `
+    select id from pgqueue.failed_jobs
+     where id > $1::bigint
+       and ($2::text is null or kind = $2)
+       and ($3::text is null or queue = $3)
+       and ($4::timestamptz is null or failed_at >= $4)
+       and ($5::timestamptz is null or failed_at < $5)
+     order by id limit $6::int`,
+  values: ({ filter, after, limit }) => [
+    after,
+    filter.kind ?? null,
+    filter.queue ?? null,
+    filter.failedAfter?.toISOString() ?? null,
+    filter.failedBefore?.toISOString() ?? null,
+    limit,
+  ],
+  row: (row) => text(row, 'id'),
+});
+
+/** See migrations/0005-by-hand. */
+export interface RetriedRow {
+  readonly id: string;
+  readonly outcome: 'retried' | 'conflict' | 'not_failed';
+  readonly holder: string | null;
+}
+
+export const retryMany = statement<readonly string[], RetriedRow>({
+  text: 'select id, outcome, holder from pgqueue.retry_many_v1($1::bigint[])',
+  values: (ids) => [ids],
+  row: (row) => ({
+    id: text(row, 'id'),
+    outcome: text(row, 'outcome') as RetriedRow['outcome'],
+    holder: row.holder ?? null,
+  }),
+});
+
+export type CancelOutcome = 'cancelled' | 'running' | 'finished' | 'not_found';
+
+export const cancel = statement<string, CancelOutcome>({
+  text: 'select pgqueue.cancel($1::bigint) as outcome',
+  values: (id) => [id],
+  row: (row) => text(row, 'outcome') as CancelOutcome,
+});
+
+/** Rows of what is pending or failed, by status. History is not counted: it may be large. */
+export const countJobs = statement<void, { status: string; waitsFor: string | null; count: number }>({
+  text: /* sql */ `
+    select status, waits_for, count(*) as count from pgqueue.jobs group by status, waits_for
+    union all
+    select 'failed', null, count(*) from pgqueue.failed_jobs`,
+  values: () => [],
+  row: (row) => ({
+    status: text(row, 'status'),
+    waitsFor: row.waits_for ?? null,
+    count: number(row, 'count'),
+  }),
+});
