@@ -15,7 +15,8 @@ export default class PlainReporter {
     const failed = results.numFailedTests + results.numRuntimeErrorTestSuites;
     const skipped = results.numPendingTests + results.numTodoTests;
     const line = `${results.numPassedTests} passed, ${failed} failed`;
-    console.log(skipped > 0 ? `${line}, ${skipped} skipped` : line);
+    // Jest adds its own summary after all other reporters.
+    process.once('exit', () => console.log(skipped > 0 ? `${line}, ${skipped} skipped` : line));
     if (process.env.TEST_SUMMARY_FILE) writeFileSync(process.env.TEST_SUMMARY_FILE, `${line}\n`);
   }
 }
