@@ -1,0 +1,829 @@
+-- What all migrations together make, as PostgreSQL 18 describes it.
+-- Written by "npm run schema:dump": change it by a migration.
+
+create table pgqueue.done_jobs (
+  id bigint not null,
+  queue text not null,
+  kind text not null,
+  payload jsonb not null,
+  status text not null,
+  priority smallint not null,
+  run_at timestamp with time zone not null,
+  attempts integer not null,
+  max_attempts integer not null,
+  lease_no integer not null,
+  locked_by uuid,
+  dedupe_key text,
+  last_error text,
+  errors jsonb,
+  meta jsonb,
+  created_at timestamp with time zone not null,
+  finished_at timestamp with time zone not null,
+  result jsonb,
+  constraint done_jobs_status_check CHECK ((status = ANY (ARRAY['done'::text, 'cancelled'::text])))
+)
+partition by RANGE (finished_at);
+CREATE INDEX done_jobs_id ON ONLY pgqueue.done_jobs USING btree (id);
+
+create table pgqueue.done_jobs_overflow (
+  id bigint not null,
+  queue text not null,
+  kind text not null,
+  payload jsonb not null,
+  status text not null,
+  priority smallint not null,
+  run_at timestamp with time zone not null,
+  attempts integer not null,
+  max_attempts integer not null,
+  lease_no integer not null,
+  locked_by uuid,
+  dedupe_key text,
+  last_error text,
+  errors jsonb,
+  meta jsonb,
+  created_at timestamp with time zone not null,
+  finished_at timestamp with time zone not null,
+  result jsonb,
+  constraint done_jobs_status_check CHECK ((status = ANY (ARRAY['done'::text, 'cancelled'::text])))
+);
+CREATE INDEX done_jobs_overflow_id ON pgqueue.done_jobs_overflow USING btree (id);
+
+create table pgqueue.failed_jobs (
+  id bigint not null,
+  queue text not null,
+  kind text not null,
+  payload jsonb not null,
+  priority smallint not null,
+  run_at timestamp with time zone not null,
+  attempts integer not null,
+  max_attempts integer not null,
+  lease_no integer not null,
+  locked_by uuid,
+  dedupe_key text,
+  last_error text,
+  errors jsonb,
+  meta jsonb,
+  created_at timestamp with time zone not null,
+  failed_at timestamp with time zone not null,
+  constraint failed_jobs_pkey PRIMARY KEY (id)
+);
+CREATE INDEX failed_jobs_failed_at ON pgqueue.failed_jobs USING btree (failed_at);
+comment on column pgqueue.failed_jobs.locked_by is 'The worker that reported the failure; null if it died.';
+
+create table pgqueue.jobs (
+  id bigint not null generated always as identity,
+  queue text not null default 'default'::text,
+  kind text not null,
+  payload jsonb not null default '{}'::jsonb,
+  waits_for text,
+  status text not null generated always as (
+CASE
+    WHEN (locked_by IS NOT NULL) THEN 'running'::text
+    WHEN (waits_for IS NULL) THEN 'queued'::text
+    WHEN (waits_for = 'time'::text) THEN 'scheduled'::text
+    ELSE 'waiting'::text
+END) stored,
+  priority smallint not null default 0,
+  run_at timestamp with time zone not null default now(),
+  attempts integer not null default 0,
+  max_attempts integer not null default 5,
+  lease_no integer not null default 0,
+  locked_by uuid,
+  dedupe_key text,
+  last_error text,
+  errors jsonb,
+  meta jsonb,
+  created_at timestamp with time zone not null default now(),
+  constraint jobs_pkey PRIMARY KEY (id),
+  constraint jobs_dedupe_key_check CHECK (((octet_length(dedupe_key) >= 1) AND (octet_length(dedupe_key) <= 1024))),
+  constraint jobs_kind_check CHECK (((octet_length(kind) >= 1) AND (octet_length(kind) <= 255))),
+  constraint jobs_queue_check CHECK (((octet_length(queue) >= 1) AND (octet_length(queue) <= 255))),
+  constraint jobs_waits_for_check CHECK ((waits_for = ANY (ARRAY['time'::text, 'slot'::text, 'handler'::text, 'parents'::text])))
+)
+with (
+  autovacuum_analyze_scale_factor = 0.05,
+  autovacuum_vacuum_cost_delay = 0,
+  autovacuum_vacuum_scale_factor = 0.01,
+  autovacuum_vacuum_threshold = 1000,
+  fillfactor = 50,
+  vacuum_truncate = off
+);
+CREATE UNIQUE INDEX jobs_dedupe ON pgqueue.jobs USING btree (kind, dedupe_key) WHERE (dedupe_key IS NOT NULL);
+CREATE INDEX jobs_due ON pgqueue.jobs USING btree (run_at) WHERE (waits_for = 'time'::text);
+CREATE INDEX jobs_ready ON pgqueue.jobs USING btree (queue, priority, run_at, id) WHERE (waits_for IS NULL);
+CREATE TRIGGER jobs_ring AFTER INSERT ON pgqueue.jobs REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION pgqueue.ring();
+CREATE TRIGGER jobs_schedule BEFORE INSERT OR UPDATE OF run_at ON pgqueue.jobs FOR EACH ROW WHEN (((new.run_at > now()) AND (new.waits_for IS NULL))) EXECUTE FUNCTION pgqueue.schedule();
+comment on table pgqueue.jobs is 'Pending jobs. An insert with a kind and a payload is a complete enqueue.';
+comment on column pgqueue.jobs.waits_for is 'What the job waits for besides a free worker; null = nothing.';
+comment on column pgqueue.jobs.lease_no is 'Counts the claims and is never reset: the fencing token.';
+comment on column pgqueue.jobs.locked_by is 'The worker that holds the job.';
+comment on column pgqueue.jobs.dedupe_key is 'At most one pending job per (kind, dedupe_key).';
+
+create table pgqueue.maintenance (
+  task text not null,
+  next_at timestamp with time zone not null default now(),
+  constraint maintenance_pkey PRIMARY KEY (task)
+);
+
+create table pgqueue.migrations (
+  version integer not null,
+  name text not null,
+  applied_at timestamp with time zone not null default now(),
+  constraint migrations_pkey PRIMARY KEY (version)
+);
+
+create table pgqueue.queues (
+  name text not null,
+  paused_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  constraint queues_pkey PRIMARY KEY (name)
+);
+comment on column pgqueue.queues.paused_at is 'Not null = no job of the queue is begun.';
+
+create table pgqueue.workers (
+  id uuid not null,
+  name text not null,
+  host text not null,
+  pid integer not null,
+  version text not null,
+  queues text[] not null,
+  kinds text[] not null,
+  epoch integer not null default 0,
+  started_at timestamp with time zone not null default now(),
+  seen_at timestamp with time zone not null default now(),
+  lease_until timestamp with time zone not null,
+  dead_at timestamp with time zone,
+  constraint workers_pkey PRIMARY KEY (id)
+)
+with (
+  autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 200,
+  fillfactor = 50
+);
+comment on column pgqueue.workers.epoch is 'Which of its connections may claim: +1 at every reconnect.';
+comment on column pgqueue.workers.dead_at is 'Set once, when the lease had ended; only then are its jobs freed.';
+
+create view pgqueue.all_jobs as
+ SELECT jobs.id,
+    jobs.queue,
+    jobs.kind,
+    jobs.status,
+    jobs.payload,
+    jobs.priority,
+    jobs.run_at,
+    jobs.attempts,
+    jobs.max_attempts,
+    jobs.locked_by,
+    jobs.dedupe_key,
+    jobs.last_error,
+    jobs.errors,
+    jobs.meta,
+    jobs.created_at,
+    NULL::timestamp with time zone AS finished_at,
+    NULL::jsonb AS result
+   FROM pgqueue.jobs
+UNION ALL
+ SELECT failed_jobs.id,
+    failed_jobs.queue,
+    failed_jobs.kind,
+    'failed'::text AS status,
+    failed_jobs.payload,
+    failed_jobs.priority,
+    failed_jobs.run_at,
+    failed_jobs.attempts,
+    failed_jobs.max_attempts,
+    failed_jobs.locked_by,
+    failed_jobs.dedupe_key,
+    failed_jobs.last_error,
+    failed_jobs.errors,
+    failed_jobs.meta,
+    failed_jobs.created_at,
+    failed_jobs.failed_at AS finished_at,
+    NULL::jsonb AS result
+   FROM pgqueue.failed_jobs
+UNION ALL
+ SELECT done_jobs.id,
+    done_jobs.queue,
+    done_jobs.kind,
+    done_jobs.status,
+    done_jobs.payload,
+    done_jobs.priority,
+    done_jobs.run_at,
+    done_jobs.attempts,
+    done_jobs.max_attempts,
+    done_jobs.locked_by,
+    done_jobs.dedupe_key,
+    done_jobs.last_error,
+    done_jobs.errors,
+    done_jobs.meta,
+    done_jobs.created_at,
+    done_jobs.finished_at,
+    done_jobs.result
+   FROM pgqueue.done_jobs
+UNION ALL
+ SELECT done_jobs_overflow.id,
+    done_jobs_overflow.queue,
+    done_jobs_overflow.kind,
+    done_jobs_overflow.status,
+    done_jobs_overflow.payload,
+    done_jobs_overflow.priority,
+    done_jobs_overflow.run_at,
+    done_jobs_overflow.attempts,
+    done_jobs_overflow.max_attempts,
+    done_jobs_overflow.locked_by,
+    done_jobs_overflow.dedupe_key,
+    done_jobs_overflow.last_error,
+    done_jobs_overflow.errors,
+    done_jobs_overflow.meta,
+    done_jobs_overflow.created_at,
+    done_jobs_overflow.finished_at,
+    done_jobs_overflow.result
+   FROM pgqueue.done_jobs_overflow;
+comment on view pgqueue.all_jobs is 'Every job, wherever it stands, with one status column.';
+
+CREATE OR REPLACE FUNCTION pgqueue.archive_v1(p_rows tid[], p_status text, p_result_ids bigint[], p_results jsonb[], p_overflow boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  with gone as (
+    delete from "pgqueue".jobs where ctid = any (p_rows) returning *
+  ), history as (
+    select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
+           g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
+           g.created_at, clock_timestamp(), r.result
+      from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
+  ), overflow as (
+    insert into "pgqueue".done_jobs_overflow select * from history where p_overflow
+  )
+  insert into "pgqueue".done_jobs select * from history where not p_overflow;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.bury_v1(p_rows tid[], p_error jsonb, p_reporter uuid)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  with gone as (
+    delete from "pgqueue".jobs where ctid = any (p_rows) returning *
+  )
+  insert into "pgqueue".failed_jobs
+    (id, queue, kind, payload, priority, run_at, attempts, max_attempts, lease_no, locked_by,
+     dedupe_key, last_error, errors, meta, created_at, failed_at)
+  select id, queue, kind, payload, priority, run_at, attempts, max_attempts, lease_no, p_reporter,
+         dedupe_key, coalesce(p_error ->> 'message', last_error),
+         "pgqueue".with_error(errors, p_error || jsonb_build_object('attempt', attempts,
+           'lease_no', lease_no, 'worker', p_reporter, 'at', clock_timestamp())),
+         meta, created_at, clock_timestamp()
+    from gone
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.cancel(id bigint)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  j record;
+begin
+  -- The lock first, then a statement that sees what the lock waited for.
+  perform from "pgqueue".jobs where jobs.id = cancel.id for update;
+  select ctid, locked_by into j from "pgqueue".jobs where jobs.id = cancel.id;
+  if not found then
+    return case when exists (select from "pgqueue".all_jobs where all_jobs.id = cancel.id)
+      then 'finished' else 'not_found' end;
+  end if;
+  if j.locked_by is not null then return 'running'; end if;
+  begin
+    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', '{}', '{}', false);
+  exception when check_violation then
+    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', '{}', '{}', true);
+  end;
+  return 'cancelled';
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.declare_dead_v1(p_worker uuid)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET lock_timeout TO '5s'
+AS $function$
+begin
+  perform pg_advisory_xact_lock("pgqueue".worker_key(p_worker));
+  update "pgqueue".workers set dead_at = clock_timestamp()
+   where id = p_worker and dead_at is null and lease_until < clock_timestamp();
+  return found;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.doorbell()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select 'pgqueue_' || '"pgqueue".jobs'::regclass::oid
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.enqueue(kind text, payload jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, dedupe_key text DEFAULT NULL::text, meta jsonb DEFAULT NULL::jsonb)
+ RETURNS bigint
+ LANGUAGE sql
+AS $function$
+  select id from "pgqueue".enqueue_many_v1(
+    array[queue], array[kind], array[payload], array[priority::smallint], array[run_at], null,
+    array[max_attempts], case when dedupe_key is not null then array[dedupe_key] end, array[meta])
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.enqueue_many_v1(p_queues text[], p_kinds text[], p_payloads jsonb[], p_priorities smallint[], p_run_ats timestamp with time zone[], p_delays double precision[], p_max_attempts integer[], p_dedupe_keys text[], p_metas jsonb[])
+ RETURNS TABLE(ordinal integer, id bigint, inserted boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  v_now     timestamptz := clock_timestamp();
+  v_ids     bigint[] := array(select nextval('"pgqueue".jobs_id_seq')
+                                from generate_series(1, cardinality(p_kinds)));
+  v_answers bigint[];
+  v_new     bigint[];
+begin
+  if p_dedupe_keys is null then
+    insert into "pgqueue".jobs (id, queue, kind, payload, priority, run_at, max_attempts, meta)
+      overriding system value
+      select n.id, n.queue, n.kind, n.payload, coalesce(n.priority, 0),
+             coalesce(n.run_at, v_now + n.delay * interval '1 ms', now()),
+             coalesce(n.max_attempts, 5), n.meta
+        from unnest(v_ids, p_queues, p_kinds, p_payloads, p_priorities, p_run_ats, p_delays,
+                    p_max_attempts, p_metas)
+          as n(id, queue, kind, payload, priority, run_at, delay, max_attempts, meta);
+    return query
+      select n.ordinal::int, n.id, true from unnest(v_ids) with ordinality as n(id, ordinal);
+    return;
+  end if;
+
+  -- The unique index is the only arbiter of a key. Insert, then read the holder; a holder that was
+  -- settled in between leaves no answer, and the next round inserts. Keys are taken in one order, so
+  -- that two lists can't wait for each other.
+  v_answers := array_fill(null::bigint, array[cardinality(p_kinds)]);
+  for v_round in 1..100 loop
+    with new as (
+      insert into "pgqueue".jobs
+        (id, queue, kind, payload, priority, run_at, max_attempts, dedupe_key, meta)
+      overriding system value
+      select n.id, n.queue, n.kind, n.payload, coalesce(n.priority, 0),
+             coalesce(n.run_at, v_now + n.delay * interval '1 ms', now()),
+             coalesce(n.max_attempts, 5), n.dedupe_key, n.meta
+        from unnest(v_ids, p_queues, p_kinds, p_payloads, p_priorities, p_run_ats, p_delays,
+                    p_max_attempts, p_dedupe_keys, p_metas, v_answers)
+          as n(id, queue, kind, payload, priority, run_at, delay, max_attempts, dedupe_key, meta, answer)
+       where n.answer is null
+       order by n.kind, n.dedupe_key, n.id
+      on conflict (kind, dedupe_key) where dedupe_key is not null do nothing
+      returning id)
+    select array_agg(new.id) into v_new from new;
+
+    v_answers := array(
+      select coalesce(n.answer, new.id,
+                      (select j.id from "pgqueue".jobs j
+                        where j.kind = n.kind and j.dedupe_key = n.dedupe_key))
+        from unnest(v_ids, p_kinds, p_dedupe_keys, v_answers)
+               with ordinality as n(id, kind, dedupe_key, answer, ordinal)
+        left join unnest(v_new) as new(id) on new.id = n.id
+       order by n.ordinal);
+    exit when array_position(v_answers, null) is null;
+  end loop;
+
+  return query
+    select n.ordinal::int, n.answer, n.answer = n.id
+      from unnest(v_ids, v_answers) with ordinality as n(id, answer, ordinal)
+     order by n.ordinal;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.exchange_v1(p_worker uuid, p_epoch integer, p_done bigint[], p_done_leases integer[], p_unkept bigint[], p_result_ids bigint[], p_results jsonb[], p_outcomes jsonb, p_lanes jsonb, p_overflow boolean)
+ RETURNS TABLE(answer text, id bigint, lease_no integer, queue text, kind text, payload jsonb, attempt integer, max_attempts integer, meta jsonb, created_at timestamp with time zone, due_in double precision)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET jit TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+#variable_conflict use_column
+declare
+  v_now     timestamptz;
+  v_worker  record;
+  v_lease   int;
+  v_ids     bigint[];
+  v_rows    tid[];
+  v_locked  bigint[];
+  v_kept    tid[];
+  v_due     timestamptz;
+  v_next    timestamptz;
+  v_picked  tid[] := '{}';
+  v_count   int;
+  v_released text[] := '{}';
+  v_unstored bigint[] := '{}';
+  v_answers  text[] := '{}';
+  o record;
+  j record;
+  lane record;
+begin
+  -- After the lock, so that whoever declares death or bumps the epoch has either ended or waits for us;
+  -- and in a later statement than the lock, which alone sees what it changed.
+  perform pg_advisory_xact_lock_shared("pgqueue".worker_key(p_worker));
+  v_now := clock_timestamp();
+  select epoch, dead_at into v_worker from "pgqueue".workers where id = p_worker;
+
+  for v_lease in select distinct l from unnest(p_done_leases) as l loop
+    v_ids := array(select d.id from unnest(p_done, p_done_leases) as d(id, lease) where d.lease = v_lease);
+    select array_agg(l.ctid), array_agg(l.id), array_agg(l.ctid) filter (where not l.id = any (p_unkept))
+      into v_rows, v_locked, v_kept
+      from (select ctid, id from "pgqueue".jobs
+             where id = any (v_ids) and lease_no = v_lease and locked_by = p_worker
+             order by id for update skip locked) as l;
+    if v_kept is not null then
+      perform "pgqueue".archive_v1(v_kept, 'done', p_result_ids, p_results, p_overflow);
+    end if;
+    if cardinality(v_kept) is distinct from cardinality(v_rows) then
+      delete from "pgqueue".jobs where ctid = any (v_rows);
+    end if;
+    if coalesce(cardinality(v_locked), 0) < cardinality(v_ids) then
+      for o in select i.id from unnest(v_ids) as i(id) where not i.id = any (coalesce(v_locked, '{}')) loop
+        v_unstored := v_unstored || o.id;
+        v_answers := v_answers || case
+          when o.id = any (p_unkept)
+           and not exists (select from "pgqueue".all_jobs where id = o.id) then 'already'
+          else "pgqueue".unsettled_v1(p_worker, o.id, v_lease) end;
+      end loop;
+    end if;
+  end loop;
+
+  for o in
+    select * from jsonb_to_recordset(p_outcomes) as o(
+      id bigint, lease_no int, action text, delay_ms double precision, run_at timestamptz, error jsonb)
+     order by o.id
+  loop
+    select ctid, queue, attempts, lease_no, errors into j from "pgqueue".jobs
+     where id = o.id and lease_no = o.lease_no and locked_by = p_worker
+       for update skip locked;
+    if not found then
+      v_unstored := v_unstored || o.id;
+      v_answers := v_answers || "pgqueue".unsettled_v1(p_worker, o.id, o.lease_no);
+      continue;
+    end if;
+    case o.action
+      when 'retry', 'release' then
+        v_due := coalesce(o.run_at, v_now + o.delay_ms * interval '1 ms');
+        update "pgqueue".jobs set
+          locked_by = null,
+          attempts = attempts - case when o.action = 'release' then 1 else 0 end,
+          run_at = coalesce(v_due, run_at),
+          waits_for = case when v_due is not null then 'time' end,
+          last_error = coalesce(o.error ->> 'message', last_error),
+          errors = "pgqueue".with_error(errors, o.error || jsonb_build_object('attempt', attempts,
+            'lease_no', lease_no, 'worker', p_worker, 'at', v_now))
+         where ctid = j.ctid;
+        if v_due is null then v_released := v_released || j.queue; end if;
+      when 'fail' then
+        perform "pgqueue".bury_v1(array[j.ctid], o.error, p_worker);
+      when 'cancel' then
+        update "pgqueue".jobs set last_error = o.error ->> 'message' where ctid = j.ctid
+          returning ctid into j.ctid;
+        perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', '{}', '{}', p_overflow);
+    end case;
+  end loop;
+  if cardinality(v_released) > 0 then
+    perform pg_notify("pgqueue".doorbell(), r.queue) from (select distinct q from unnest(v_released) as q) as r(queue);
+  end if;
+
+  if v_worker is null or v_worker.dead_at is not null or v_worker.epoch <> p_epoch then
+    return query select case when v_worker.dead_at is null and v_worker.epoch <> p_epoch then 'stale' else 'dead' end,
+      null::bigint, null::int, null::text, null::text, null::jsonb, null::int, null::int, null::jsonb,
+      null::timestamptz, null::double precision;
+  else
+    if jsonb_array_length(p_lanes) > 0 then
+      select run_at into v_next from "pgqueue".jobs where waits_for = 'time' order by run_at limit 1;
+      if v_next <= v_now then
+        update "pgqueue".jobs set waits_for = null where ctid = any (array(
+          select ctid from "pgqueue".jobs where waits_for = 'time' and run_at <= v_now
+           order by run_at limit 1000 for update skip locked));
+        select run_at into v_next from "pgqueue".jobs where waits_for = 'time' order by run_at limit 1;
+      end if;
+      for lane in
+        select l.queue, l.kinds, l.want
+          from jsonb_to_recordset(p_lanes) as l(queue text, kinds text[], want int)
+          left join "pgqueue".queues q on q.name = l.queue
+         where q.paused_at is null
+      loop
+        -- The array is built once, whatever the plan, so no more rows are taken than asked.
+        v_picked := v_picked || array(
+          select ctid from "pgqueue".jobs
+           where queue = lane.queue and waits_for is null and locked_by is null
+             and run_at <= v_now and kind = any (lane.kinds)
+           order by priority, run_at, id limit lane.want
+           for update skip locked);
+      end loop;
+    end if;
+    return query select 'alive', null::bigint, null::int, null::text, null::text, null::jsonb, null::int,
+      null::int, null::jsonb, null::timestamptz,
+      case when v_next is not null then greatest(0, 1000 * extract(epoch from
+        least(v_next, v_now + interval '1 day') - v_now))::double precision end;
+  end if;
+
+  return query select u.answer, u.id, null::int, null::text, null::text, null::jsonb, null::int,
+    null::int, null::jsonb, null::timestamptz, null::double precision
+    from unnest(v_unstored, v_answers) as u(id, answer);
+
+  if cardinality(v_picked) > 0 then
+    return query
+      with claimed as (
+        update "pgqueue".jobs
+           set locked_by = p_worker, attempts = attempts + 1, lease_no = lease_no + 1
+         where ctid = any (v_picked) and attempts < max_attempts
+        returning id, lease_no, queue, kind, payload, attempts, max_attempts, meta, created_at,
+                  priority, run_at)
+      select 'job', c.id, c.lease_no, c.queue, c.kind, c.payload, c.attempts, c.max_attempts, c.meta,
+             c.created_at, null::double precision
+        from claimed c order by c.priority, c.run_at, c.id;
+    get diagnostics v_count = row_count;
+    if v_count < cardinality(v_picked) then
+      -- A budget that was spent by a crash, or lowered by hand, ends here without a run.
+      v_rows := array(select ctid from "pgqueue".jobs where ctid = any (v_picked) and attempts >= max_attempts);
+      return query select 'spent', j.id, null::int, j.queue, j.kind, null::jsonb, null::int, null::int,
+        null::jsonb, null::timestamptz, null::double precision
+        from "pgqueue".jobs j where j.ctid = any (v_rows);
+      perform "pgqueue".bury_v1(v_rows, jsonb_build_object('name', 'AttemptsSpent',
+        'message', 'The job had no attempts left when it was due'), null);
+    end if;
+  end if;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.heartbeat_v1(p_worker uuid, p_lease_ms double precision)
+ RETURNS TABLE(alive boolean, overdue uuid[])
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  update "pgqueue".workers
+     set lease_until = clock_timestamp() + p_lease_ms * interval '1 ms', seen_at = clock_timestamp()
+   where id = p_worker and dead_at is null;
+  alive := found;
+  overdue := array(select id from "pgqueue".workers
+                    where id <> p_worker and (dead_at is not null or lease_until < clock_timestamp()));
+  return next;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.reconcile_v1(p_worker uuid, p_known bigint[])
+ RETURNS TABLE(epoch integer, released integer, remaining integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET lock_timeout TO '5s'
+AS $function$
+#variable_conflict use_column
+declare
+  v_ids bigint[];
+  j record;
+begin
+  perform pg_advisory_xact_lock("pgqueue".worker_key(p_worker));
+  update "pgqueue".workers w set epoch = w.epoch + 1 where w.id = p_worker and w.dead_at is null
+    returning w.epoch into epoch;
+  released := 0;
+  v_ids := array(select id from "pgqueue".jobs where locked_by = p_worker and not id = any (p_known));
+  for j in
+    update "pgqueue".jobs set locked_by = null, attempts = attempts - 1
+     where ctid = any (array(select ctid from "pgqueue".jobs
+                              where id = any (v_ids) and locked_by = p_worker for update skip locked))
+    returning queue
+  loop
+    released := released + 1;
+    perform pg_notify("pgqueue".doorbell(), j.queue);
+  end loop;
+  remaining := cardinality(v_ids) - released;
+  return next;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.register_v1(p_worker uuid, p_name text, p_host text, p_pid integer, p_version text, p_queues text[], p_kinds text[], p_lease_ms double precision)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  insert into "pgqueue".queues (name)
+    select q from unnest(p_queues) as q order by q on conflict do nothing;
+  insert into "pgqueue".workers (id, name, host, pid, version, queues, kinds, lease_until)
+    values (p_worker, p_name, p_host, p_pid, p_version, p_queues, p_kinds,
+            clock_timestamp() + p_lease_ms * interval '1 ms');
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.rescue_v1(p_strays boolean, p_limit integer)
+ RETURNS TABLE(id bigint, kind text, worker text, outcome text)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  v_dead  uuid[] := array(select id from "pgqueue".workers where dead_at is not null);
+  v_rows  bigint[];
+  v_error jsonb;
+  v_deaths int;
+  j record;
+begin
+  if p_strays then
+    v_dead := v_dead || array(
+      select distinct locked_by from "pgqueue".jobs
+       where locked_by is not null and not exists (select from "pgqueue".workers w where w.id = locked_by));
+  end if;
+  if cardinality(v_dead) = 0 then return; end if;
+
+  v_rows := array(select id from "pgqueue".jobs where locked_by = any (v_dead)
+                   limit p_limit for update skip locked);
+  for j in
+    select j.ctid, j.*, w.name, w.lease_until
+      from "pgqueue".jobs j left join "pgqueue".workers w on w.id = j.locked_by
+     where j.id = any (v_rows)
+  loop
+    v_error := jsonb_build_object('name', 'WorkerDied', 'message', format(
+      'The worker %s died while it ran the job: its lease expired%s',
+      coalesce(j.name, j.locked_by::text), coalesce(' at ' || j.lease_until, '')));
+    id := j.id; kind := j.kind; worker := coalesce(j.name, j.locked_by::text);
+    if j.attempts >= j.max_attempts then
+      perform "pgqueue".bury_v1(array[j.ctid], v_error, null);
+      outcome := 'failed';
+    else
+      v_deaths := jsonb_array_length(
+        jsonb_path_query_array(coalesce(j.errors, '[]'), '$[*] ? (@.name == "WorkerDied")'));
+      update "pgqueue".jobs set
+        locked_by = null,
+        waits_for = case when v_deaths > 0 then 'time' end,
+        run_at = case when v_deaths > 0
+          then clock_timestamp() + least(600, 2 ^ least(v_deaths, 20)) * interval '1 s' else run_at end,
+        last_error = v_error ->> 'message',
+        errors = "pgqueue".with_error(errors, v_error || jsonb_build_object('attempt', attempts,
+          'at', clock_timestamp()))
+       where ctid = j.ctid;
+      perform pg_notify("pgqueue".doorbell(), j.queue);
+      outcome := 'freed';
+    end if;
+    return next;
+  end loop;
+
+  -- A dead worker's row goes only when a scan finds no job of it.
+  if cardinality(v_rows) < p_limit then
+    delete from "pgqueue".workers w
+     where w.id = any (v_dead) and w.dead_at is not null
+       and not exists (select from "pgqueue".jobs j where j.locked_by = w.id);
+  end if;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.retire_v1(p_worker uuid)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if (select remaining from "pgqueue".reconcile_v1(p_worker, '{}')) = 0 then
+    delete from "pgqueue".workers where id = p_worker;
+  else
+    update "pgqueue".workers set dead_at = clock_timestamp() where id = p_worker and dead_at is null;
+  end if;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.retry(id bigint)
+ RETURNS text
+ LANGUAGE sql
+AS $function$
+  select outcome from "pgqueue".retry_many_v1(array[id])
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.retry_many_v1(p_ids bigint[])
+ RETURNS TABLE(id bigint, outcome text, holder bigint)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  f "pgqueue".failed_jobs;
+begin
+  for id in select distinct i from unnest(p_ids) as i order by i loop
+    holder := null;
+    select * into f from "pgqueue".failed_jobs where failed_jobs.id = retry_many_v1.id for update;
+    if not found then
+      outcome := 'not_failed';
+      return next;
+      continue;
+    end if;
+    insert into "pgqueue".jobs (id, queue, kind, payload, priority, max_attempts, lease_no, dedupe_key,
+                              last_error, errors, meta, created_at)
+      overriding system value
+      values (f.id, f.queue, f.kind, f.payload, f.priority, f.max_attempts, f.lease_no, f.dedupe_key,
+              f.last_error, f.errors, f.meta, f.created_at)
+      on conflict do nothing;
+    if found then
+      delete from "pgqueue".failed_jobs where failed_jobs.id = f.id;
+      outcome := 'retried';
+    else
+      select jobs.id into holder from "pgqueue".jobs
+       where jobs.kind = f.kind and jobs.dedupe_key = f.dedupe_key;
+      outcome := 'conflict';
+    end if;
+    return next;
+  end loop;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.ring()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  perform pg_notify('pgqueue_' || tg_relid, q.queue) from (select distinct queue from inserted) q;
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.schedule()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  new.waits_for := 'time';
+  return new;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.sort_by_handler_v1(p_limit integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_aside int;
+  v_back  int := 0;
+  j record;
+begin
+  update "pgqueue".jobs set waits_for = 'handler' where ctid = any (array(
+    select ctid from "pgqueue".jobs j
+     where waits_for is null and locked_by is null
+       and not exists (select from "pgqueue".workers w
+                        where w.dead_at is null and j.queue = any (w.queues) and j.kind = any (w.kinds))
+     limit p_limit for update skip locked));
+  get diagnostics v_aside = row_count;
+  for j in
+    with back as (
+      update "pgqueue".jobs set waits_for = case when run_at > clock_timestamp() then 'time' end
+       where ctid = any (array(
+        select ctid from "pgqueue".jobs j
+         where waits_for = 'handler'
+           and exists (select from "pgqueue".workers w
+                        where w.dead_at is null and j.queue = any (w.queues) and j.kind = any (w.kinds))
+         limit p_limit for update skip locked))
+      returning queue)
+    select queue, count(*)::int as rows from back group by queue
+  loop
+    v_back := v_back + j.rows;
+    perform pg_notify("pgqueue".doorbell(), j.queue);
+  end loop;
+  return v_aside + v_back;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.unsettled_v1(p_worker uuid, p_id bigint, p_lease integer)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  j record;
+begin
+  select locked_by, lease_no, errors into j from "pgqueue".jobs where id = p_id;
+  if found then
+    return case
+      when j.locked_by = p_worker and j.lease_no = p_lease then 'busy'
+      -- A retry or a release of ours. A rescue looks the same, but then the worker is dead.
+      when j.locked_by is null and j.lease_no = p_lease
+       and exists (select from "pgqueue".workers where id = p_worker and dead_at is null) then 'already'
+      when j.errors @> jsonb_build_array(jsonb_build_object('worker', p_worker, 'lease_no', p_lease))
+      then 'already'
+      else 'lost' end;
+  end if;
+  return case when exists (
+      select from "pgqueue".failed_jobs
+       where id = p_id and locked_by = p_worker and lease_no = p_lease
+      union all
+      select from "pgqueue".done_jobs
+       where id = p_id and locked_by = p_worker and lease_no = p_lease
+      union all
+      select from "pgqueue".done_jobs_overflow
+       where id = p_id and locked_by = p_worker and lease_no = p_lease)
+    then 'already' else 'lost' end;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.with_error(errors jsonb, entry jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select case when entry is null then errors
+              when jsonb_array_length(errors) >= 20 then (errors - 0) || entry
+              else coalesce(errors, '[]') || entry end
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.worker_key(worker uuid)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select pg_catalog.hashtextextended(worker::text, 0)
+$function$;
