@@ -40,15 +40,15 @@ function refuseIfNotMade(found: FoundHandler, role: Role, enhancer: EnhancerClas
   if (!made) {
     throw cannotRun(
       found,
-      `is bound to the ${role} ${enhancer.name}, which Nest does not make for a host that is provided by useFactory or useValue`,
+      `is bound to the ${role} ${enhancer.name}, which Nest does not make here: it does so for hosts that are provided as a class, not for those of useFactory and useValue. It would silently not run`,
       `Provide the class ${found.classRef.name} itself, or bind an instance of ${enhancer.name}.`,
     );
   }
-  // Nest makes a transient enhancer for each controller and each host of request scope, but for no other.
+  // For a host of request scope Nest makes one per job; here it has a bare object of the class.
   if (made.isTransient && !isPerJob(found.wrapper)) {
     throw cannotRun(
       found,
-      `is bound to the ${role} ${enhancer.name}, which is transient; Nest makes those only for hosts of request scope`,
+      `is bound to the ${role} ${enhancer.name}, which is transient. Nest would run it without having called its constructor, since the host is made once`,
       `Give ${enhancer.name} the default or the request scope.`,
     );
   }
@@ -66,7 +66,7 @@ function refuseGlobalsOfRequestScope(found: FoundHandler, global: ApplicationCon
   if (!first || isController) return;
   throw cannotRun(
     found,
-    `asks for globalEnhancers, but ${String(first.metatype?.name ?? first.name)} is global and request-scoped; Nest makes those for controllers only`,
+    `asks for globalEnhancers, but ${String(first.metatype?.name ?? first.name)} is global and request-scoped; Nest makes those for controllers only. It would silently not run`,
     'Move the handler to a controller, bind what it needs to the method, or give the global one the default scope.',
   );
 }
@@ -75,7 +75,7 @@ function cannotRun(found: FoundHandler, what: string, advice: string): PgQueueEr
   const origin = `${found.classRef.name}.${found.method}`;
   return new PgQueueError(
     'INVALID_HANDLER',
-    `The job handler ${origin} in ${found.moduleName} ${what}. It would silently not run. ${advice}`,
+    `The job handler ${origin} in ${found.moduleName} ${what}. ${advice}`,
   );
 }
 

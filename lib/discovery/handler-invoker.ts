@@ -120,7 +120,10 @@ function contextOf(
   );
 }
 
-/** What `REQUEST` injects; Nest does the same for HTTP, but there it writes on the request itself. */
+/**
+ * What `REQUEST` injects: for a durable host only what the strategy says, since that instance outlives
+ * the job. Nest does the same for HTTP, but there it writes on the request itself.
+ */
 function requestOf(job: JobContext, contextId: ContextId, isDurable: boolean): unknown {
   const { payload } = contextId;
   if (isDurable) return payload;
@@ -149,7 +152,7 @@ function containerOf(moduleRef: ModuleRef): NestContainer | undefined {
   const container = moduleRef['container'] as NestContainer | undefined;
   if (typeof container?.getModules === 'function') return container;
   new Logger('PgQueue').warn(
-    'This version of Nest does not let job handlers leave out global guards, interceptors, pipes and filters: they run for every job. Let them return early if isJobExecution(context).',
+    'This version of Nest does not let job handlers leave out global guards, interceptors and pipes: they run for every job. Let them return early if isJobExecution(context).',
   );
   return undefined;
 }
