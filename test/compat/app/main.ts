@@ -1,0 +1,85 @@
+// The smallest application that works jobs: packed.mjs compiles it against the packed package, as
+// CommonJS for Nest 11 and as an ECMAScript module for Nest 12. It says how it went on its last line.
+import 'reflect-metadata';
+import { deepStrictEqual } from 'node:assert';
+import { Inject, Injectable, Module, Scope } from '@nestjs/common';
+import { NestFactory, REQUEST } from '@nestjs/core';
+import { JobHandler, PgQueueModule, QueueService, type JobContext } from 'nestjs-pg-queue';
+
+interface Greeting {
+  readonly to: string;
+  readonly words: readonly string[];
+}
+
+type Ran = { handler: string; payload: Greeting; jobId: string };
+
+/** Resolves with what every expected handler was given. */
+@Injectable()
+class Witness {
+  private readonly ran: Ran[] = [];
+  private finish: (ran: Ran[]) => void = () => {};
+  readonly all = new Promise<Ran[]>((resolve) => (this.finish = resolve));
+
+  saw(ran: Ran): void {
+    this.ran.push(ran);
+    if (this.ran.length === 2) this.finish(this.ran);
+  }
+}
+
+@Injectable()
+class StaticGreeter {
+  constructor(private readonly witness: Witness) {}
+
+  @JobHandler('compat.static')
+  greet(payload: Greeting, job: JobContext): void {
+    this.witness.saw({ handler: 'static', payload, jobId: job.id });
+  }
+}
+
+/** Made anew for each job, which is its request. */
+@Injectable({ scope: Scope.REQUEST })
+class ScopedGreeter {
+  constructor(
+    @Inject(Witness) private readonly witness: Witness,
+    @Inject(REQUEST) private readonly request: JobContext,
+  ) {}
+
+  @JobHandler('compat.scoped')
+  async greet(payload: Greeting, job: JobContext): Promise<void> {
+    deepStrictEqual(this.request.id, job.id);
+    this.witness.saw({ handler: 'scoped', payload, jobId: job.id });
+  }
+}
+
+const connectionString = process.env.DATABASE_URL ?? '';
+
+@Module({
+  imports: [PgQueueModule.forRoot({ connectionString, schema: process.env.COMPAT_SCHEMA ?? '' })],
+  providers: [Witness, StaticGreeter, ScopedGreeter],
+})
+class AppModule {}
+
+async function main(): Promise<void> {
+  const app = await NestFactory.createApplicationContext(AppModule, { abortOnError: false });
+  const queue = app.get(QueueService);
+  const payload: Greeting = { to: 'Ada', words: ['good', 'mörning ☕'] };
+  const first = await queue.enqueue('compat.static', payload);
+  const second = await queue.enqueue('compat.scoped', payload);
+
+  const ran = await app.get(Witness).all;
+  deepStrictEqual(
+    ran.toSorted((a, b) => b.handler.localeCompare(a.handler)),
+    [
+      { handler: 'static', payload, jobId: first.id },
+      { handler: 'scoped', payload, jobId: second.id },
+    ],
+  );
+  await app.close();
+  console.log('both handlers ran');
+}
+
+// Not awaited at the top level, which CommonJS has not.
+main().catch((error: unknown) => {
+  console.error(error);
+  process.exit(1);
+});
