@@ -8,7 +8,7 @@ ${post(`${base}/signups`, { email: 'ada@example.com', name: 'Ada' })}
 ${post(`${base}/webhooks`, { event: 'order.paid', data: { orderId: 42 } })}
 curl -X POST ${base}/exports
 ${post(`${base}/crm-sync`, { userId: '1' })}
-curl ${base}/jobs        # how many jobs are in which state
+curl ${base}/jobs        # how many jobs are pending or failed
 curl ${base}/jobs/1      # one job, by the jobId that the POST answered
 curl ${base}/exports/3   # an export, and its file once it is done
 

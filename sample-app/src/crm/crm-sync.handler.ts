@@ -1,7 +1,8 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, UseInterceptors } from '@nestjs/common';
 import { CancelJob, JobHandler, type JobContext, type JobKinds } from 'nestjs-pg-queue';
 import { Endpoints } from '../endpoints/endpoints.js';
 import { expectSuccess } from '../endpoints/response-error.js';
+import { LogJobs } from '../jobs/log-jobs.interceptor.js';
 import { Users } from '../users/users.repository.js';
 
 declare module 'nestjs-pg-queue' {
@@ -11,6 +12,7 @@ declare module 'nestjs-pg-queue' {
 }
 
 @Injectable()
+@UseInterceptors(LogJobs)
 export class CrmSyncHandler {
   constructor(
     private readonly endpoints: Endpoints,

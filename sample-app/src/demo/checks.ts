@@ -51,13 +51,14 @@ function checkMail({ outside: { smtp }, users: [user] }: Aftermath): Check {
   return ['one e-mail was received: right recipient, subject and text', holds];
 }
 
-function checkWebhook({ outside: { webhooks } }: Aftermath): Check {
+function checkWebhook({ jobs, outside: { webhooks } }: Aftermath): Check {
+  const job = jobs.find(({ kind }) => kind === 'deliver-webhook');
   const [request] = webhooks.received;
   const holds =
     webhooks.received.length === 1 &&
     request?.method === 'POST' &&
     isDeepStrictEqual(request.body, WEBHOOK) &&
-    Boolean(request.headers['idempotency-key']);
+    request.headers['idempotency-key'] === `deliver-webhook:${job?.id}`;
   return ['the webhook was received once: right JSON and idempotency key', holds];
 }
 

@@ -13,7 +13,7 @@ import { formatTable } from './table.js';
 import { orAborted } from './until.js';
 import { WorkerProcess } from './worker-process.js';
 
-const LIMIT_MS = 15_000;
+const LIMIT_MS = 14_000;
 
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {

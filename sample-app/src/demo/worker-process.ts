@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { say } from './say.js';
 
 const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url));
-const STOP_PATIENCE_MS = 4_000;
+const STOP_PATIENCE_MS = 3_000;
 
 /** A worker in an operating system process of its own. What it prints appears under its name. */
 export class WorkerProcess {

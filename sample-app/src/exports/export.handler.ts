@@ -1,7 +1,8 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, UseInterceptors } from '@nestjs/common';
 import { JobHandler, type JobContext, type JobKinds } from 'nestjs-pg-queue';
 import { join } from 'node:path';
 import { AppConfig } from '../config/app-config.js';
+import { LogJobs } from '../jobs/log-jobs.interceptor.js';
 import { Users } from '../users/users.repository.js';
 import { writeCsv } from './write-csv.js';
 
@@ -18,6 +19,7 @@ export interface ExportResult {
 }
 
 @Injectable()
+@UseInterceptors(LogJobs)
 export class ExportHandler {
   constructor(
     private readonly config: AppConfig,

@@ -1,5 +1,6 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, UseInterceptors } from '@nestjs/common';
 import { CancelJob, JobHandler, type JobContext, type JobKinds } from 'nestjs-pg-queue';
+import { LogJobs } from '../jobs/log-jobs.interceptor.js';
 import { Users } from '../users/users.repository.js';
 import { Mailer } from './mailer.js';
 
@@ -10,6 +11,7 @@ declare module 'nestjs-pg-queue' {
 }
 
 @Injectable()
+@UseInterceptors(LogJobs)
 export class WelcomeEmailHandler {
   constructor(
     private readonly users: Users,

@@ -1,7 +1,8 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, UseInterceptors } from '@nestjs/common';
 import { JobHandler, type JobContext, type JobKinds } from 'nestjs-pg-queue';
 import { Endpoints } from '../endpoints/endpoints.js';
 import { expectSuccess } from '../endpoints/response-error.js';
+import { LogJobs } from '../jobs/log-jobs.interceptor.js';
 
 declare module 'nestjs-pg-queue' {
   interface JobKinds {
@@ -10,6 +11,7 @@ declare module 'nestjs-pg-queue' {
 }
 
 @Injectable()
+@UseInterceptors(LogJobs)
 export class WebhookDeliveryHandler {
   constructor(private readonly endpoints: Endpoints) {}
 
