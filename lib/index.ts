@@ -14,5 +14,19 @@ export type {
 } from './contracts/job.js';
 export type { JobKinds } from './contracts/job-kinds.js';
 export type { PgQueueOptions, PoolLike, WorkerOptions } from './contracts/options.js';
+export type {
+  CancelOutcome,
+  DrainOptions,
+  DrainResult,
+  FailedFilter,
+  JobCounts,
+  RetryResult,
+} from './contracts/queue.js';
 export type { QueueTransaction, TransactionHandle } from './contracts/transaction.js';
 export { CancelJob, RetryAt, SnoozeJob, UnrecoverableError } from './contracts/verdicts.js';
+export { getQueueToken, InjectQueue } from './decorators/inject-queue.decorator.js';
+export { getJob, isJobExecution, type JobExecutionType } from './decorators/job-execution.js';
+export { JobHandler } from './decorators/job-handler.decorator.js';
+export { CurrentJob, JobPayload } from './decorators/job-parameters.decorator.js';
+export { PgQueueModule } from './pg-queue.module.js';
+export { QueueService } from './queue/queue.service.js';

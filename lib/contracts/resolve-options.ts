@@ -103,10 +103,16 @@ function resolveWorker(
   worker: PgQueueOptions['worker'],
   listens: boolean,
 ): ResolvedWorkerOptions | false {
-  if (worker === false) return false;
-  const options = worker ?? {};
+  return worker === false ? false : resolveWorkerOptions(worker, listens);
+}
+
+/** The worker's options with every default filled in. */
+export function resolveWorkerOptions(
+  options: WorkerOptions = {},
+  listens = false,
+): ResolvedWorkerOptions {
   if (typeof options !== 'object' || Array.isArray(options)) {
-    throw invalid('worker', worker, 'false or an object of worker options');
+    throw invalid('worker', options, 'false or an object of worker options');
   }
   refuseUnknown('worker options', options, WORKER_OPTION_NAMES);
   const lease = duration('worker.lease', options.lease, DEFAULTS.lease, 500);

@@ -1,5 +1,6 @@
 import { PgQueueError } from '../contracts/errors.js';
 import type { PoolClientLike, PoolLike } from '../contracts/options.js';
+import { within } from '../contracts/within.js';
 import { isAnswer, isConnectionUnusable } from './errors.js';
 import type { Statement, TextRow } from './statement.js';
 
@@ -19,12 +20,19 @@ export class Connections {
   /** Whether the database's default isolation differs from READ COMMITTED. Found at the first use. */
   private mustSetIsolation: Promise<boolean> | undefined;
 
+  /** Set when the queue is closed: nothing is sent any more. */
+  closed = false;
+
   constructor(
     private readonly pool: PoolLike,
     private readonly render: (sql: string) => string,
   ) {}
 
-  /** Runs one statement. @throws what PostgreSQL answered, or `DATABASE_TIMEOUT` after `limit` ms. */
+  /**
+   * Runs one statement.
+   * @throws what PostgreSQL answered; `DATABASE_TIMEOUT` after `limit` ms, or `OUTCOME_UNKNOWN` if the
+   *   connection broke before the answer: in both cases the statement may or may not have taken effect
+   */
   async run<Params, Row>(
     statement: Statement<Params, Row>,
     params: Params,
@@ -35,7 +43,9 @@ export class Connections {
       values: statement.values(params),
       types: TEXT_TYPES,
     };
-    const { rows } = await this.withClient((client) => within(limit, this.send(client, query)));
+    const { rows } = await this.withClient((client) =>
+      within(limit, this.send(client, query), () => noAnswer(limit)),
+    );
     return rows.map((row) => statement.row(row));
   }
 
@@ -48,6 +58,7 @@ export class Connections {
   }
 
   private async withClient<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    if (this.closed) throw queueClosed();
     const client = (await this.pool.connect()) as Client;
     // Without a listener the 'error' of a broken connection would end the process. It stays on a client that
     // is destroyed, which may still report its own end.
@@ -68,7 +79,13 @@ export class Connections {
   private async send(client: Client, query: object): Promise<{ rows: TextRow[] }> {
     // `pg` takes a configuration in place of the text; the narrow interface of a pool does not say so.
     const ask = () => client.query(query as unknown as string);
-    return (await this.setsIsolation(client)) ? inTransaction(client, ask) : ask();
+    try {
+      return (await this.setsIsolation(client)) ? await inTransaction(client, ask) : await ask();
+    } catch (error) {
+      if (isAnswer(error) || error instanceof RolledBack || error instanceof PgQueueError)
+        throw error;
+      throw outcomeUnknown(error);
+    }
   }
 
   private setsIsolation(client: Client): Promise<boolean> {
@@ -114,34 +131,30 @@ async function commit(client: PoolClientLike): Promise<{ command?: string }> {
     return (await client.query('commit')) as { command?: string };
   } catch (error) {
     if (!isConnectionUnusable(error)) throw error;
-    throw new PgQueueError(
-      'OUTCOME_UNKNOWN',
-      'The connection was lost while the transaction was being committed: it may or may not have taken effect. Look before you repeat it.',
-      { cause: error },
-    );
+    throw outcomeUnknown(error);
   }
 }
 
-async function within<T>(limit: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () =>
-        reject(
-          new PgQueueError(
-            'DATABASE_TIMEOUT',
-            `The database did not answer within ${limit} ms. Its connection is given up; look for locks or an overloaded server.`,
-          ),
-        ),
-      limit,
-    );
-  });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
-    work.catch(ignore);
-  }
+function outcomeUnknown(cause: unknown): PgQueueError {
+  return new PgQueueError(
+    'OUTCOME_UNKNOWN',
+    'The connection was lost before the database answered: what was sent may or may not have taken effect. Look before you repeat it, or use a dedupe key, which makes repeating safe.',
+    { cause },
+  );
+}
+
+function queueClosed(): PgQueueError {
+  return new PgQueueError(
+    'CLOSED',
+    'The queue is closed, since its application has shut down. Enqueue before that, in an earlier shutdown hook.',
+  );
+}
+
+function noAnswer(limit: number): PgQueueError {
+  return new PgQueueError(
+    'DATABASE_TIMEOUT',
+    `The database did not answer within ${limit} ms. Its connection is given up; look for locks or an overloaded server.`,
+  );
 }
 
 function ignore(): void {}

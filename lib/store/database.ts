@@ -1,7 +1,10 @@
 import { Client, Pool, type ClientConfig, type PoolConfig } from 'pg';
+import { PgQueueError } from '../contracts/errors.js';
 import type { ResolvedOptions } from '../contracts/options.js';
+import type { TransactionHandle } from '../contracts/transaction.js';
 import { Connections } from './connections.js';
 import { forSchema } from './sql.js';
+import type { Statement, TextRow } from './statement.js';
 
 /** Exchange, heartbeat and housekeeping have at most one statement each on its way. */
 const ENGINE_CONNECTIONS = 3;
@@ -33,6 +36,23 @@ export class Database {
     }
   }
 
+  /** Runs a statement on a transaction of the caller's, whose rows may come in either usual shape. */
+  async runOn<Params, Row>(
+    tx: TransactionHandle,
+    statement: Statement<Params, Row>,
+    params: Params,
+  ): Promise<Row[]> {
+    const answer = await tx.query(this.render(statement.text), statement.values(params));
+    const rows = Array.isArray(answer) ? answer : (answer as { rows?: unknown } | null)?.rows;
+    if (!Array.isArray(rows)) {
+      throw new PgQueueError(
+        'INVALID_ARGUMENT',
+        'The `tx` answered neither rows nor { rows }. Give a pg client, a TypeORM manager or query runner, or an object whose query(text, values) does.',
+      );
+    }
+    return (rows as TextRow[]).map((row) => statement.row(row));
+  }
+
   /** The SQL for this database's schema; rendered once for each text. */
   render(sql: string): string {
     let text = this.rendered.get(sql);
@@ -54,6 +74,8 @@ export class Database {
 
   /** Ends the pools made here; the application's own is left alone. May be called more than once. */
   close(): Promise<void> {
+    this.callers.closed = true;
+    this.engine.closed = true;
     this.closing ??= Promise.all(this.owned.map((pool) => pool.end())).then(ignore);
     return this.closing;
   }
@@ -61,19 +83,22 @@ export class Database {
   private config(): PoolConfig {
     const { connectionString, pool } = this.options;
     if (connectionString !== undefined) return { connectionString };
-    const { password, ...config } = pool?.options as PoolConfig;
+    const config: PoolConfig = pool?.options ?? {};
     // `pg.Pool` hides the password from enumeration.
-    return { ...config, password: password ?? (pool?.options as PoolConfig).password };
+    return { ...config, ...(config.password !== undefined && { password: config.password }) };
   }
 }
 
-const COMMON = { application_name: 'nestjs-pg-queue', keepAlive: true } as const;
+const COMMON = {
+  application_name: 'nestjs-pg-queue',
+  keepAlive: true,
+  connectionTimeoutMillis: 10_000,
+} as const;
 
 function ownPool(config: PoolConfig): Pool {
   const pool = new Pool({
     ...config,
     ...COMMON,
-    connectionTimeoutMillis: 10_000,
     idleTimeoutMillis: 60_000,
   });
   // An idle connection that breaks is replaced at the next use; whoever needs one then reports it.

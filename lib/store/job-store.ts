@@ -1,4 +1,6 @@
 import type { JobRecord } from '../contracts/job.js';
+import type { CancelOutcome, FailedFilter } from '../contracts/queue.js';
+import type { TransactionHandle } from '../contracts/transaction.js';
 import type { Database } from './database.js';
 import { dropOldDays, makeDaysAhead } from './history-days.js';
 import { enqueueMany, type EnqueuedRow, type JobRow } from './statements/enqueue-many.js';
@@ -9,14 +11,13 @@ import {
   failedIds,
   getJob,
   retryMany,
-  type CancelOutcome,
-  type FailedFilter,
   type RetriedRow,
 } from './statements/jobs.js';
 import { deleteFailed, deleteOverflow, takeTask, type Task } from './statements/maintenance.js';
 import {
   declareDead,
   heartbeat,
+  listOverdue,
   reconcile,
   register,
   rescue,
@@ -32,7 +33,9 @@ export class JobStore {
 
   // --- for QueueService: on the callers' connections
 
-  enqueueMany(jobs: readonly JobRow[]): Promise<EnqueuedRow[]> {
+  /** On the caller's transaction if there is one. */
+  enqueueMany(jobs: readonly JobRow[], tx?: TransactionHandle): Promise<EnqueuedRow[]> {
+    if (tx) return this.database.runOn(tx, enqueueMany, jobs);
     return this.database.callers.run(enqueueMany, jobs);
   }
 
@@ -72,6 +75,10 @@ export class JobStore {
     limit: number,
   ): Promise<{ alive: boolean; overdue: string[] }> {
     return only(await this.database.engine.run(heartbeat, { worker, lease }, limit));
+  }
+
+  listOverdue(): Promise<string[]> {
+    return this.database.engine.run(listOverdue, undefined);
   }
 
   async declareDead(worker: string): Promise<boolean> {

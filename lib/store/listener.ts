@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { reconnectDelay } from '../contracts/delay.js';
+import { within } from '../contracts/within.js';
 import type { Database } from './database.js';
 import { quoteIdentifier } from './sql.js';
 import { doorbell } from './statements/workers.js';
@@ -9,6 +10,7 @@ import { doorbell } from './statements/workers.js';
 /** A connection whose other end went away without a word is noticed within this time. */
 const PROBE_EVERY_MS = 15_000;
 const PROBE_LIMIT_MS = 5_000;
+const END_LIMIT_MS = 1_000;
 
 /** What a listener tells. A notification is a hint: whoever hears it looks at the table. */
 export interface ListenerEvents {
@@ -41,7 +43,7 @@ export class Listener {
   }
 
   private async run(): Promise<void> {
-    for (let failures = 0; !this.stopped.signal.aborted; ) {
+    for (let failures = 0; !this.stopped.signal.aborted;) {
       const client = this.database.directClient();
       try {
         await this.listen(client);
@@ -56,7 +58,7 @@ export class Listener {
       }
       client.removeAllListeners('notification');
       // Not awaited without a limit: the end of a half-open connection may never be answered.
-      await Promise.race([client.end().catch(ignore), this.pause(1_000)]);
+      await within(END_LIMIT_MS, client.end(), () => new Error('No answer')).catch(ignore);
       if (failures > 0) await this.pause(reconnectDelay(failures));
     }
   }
@@ -77,7 +79,7 @@ export class Listener {
     while (!this.stopped.signal.aborted) {
       await Promise.race([broken, this.pause(PROBE_EVERY_MS)]);
       if (this.stopped.signal.aborted) return;
-      await Promise.race([broken, client.query('select 1'), failAfter(PROBE_LIMIT_MS)]);
+      await within(PROBE_LIMIT_MS, Promise.race([broken, client.query('select 1')]), noAnswer);
     }
   }
 
@@ -86,9 +88,8 @@ export class Listener {
   }
 }
 
-async function failAfter(ms: number): Promise<never> {
-  await sleep(ms, undefined, { ref: false });
-  throw new Error(`The server did not answer the listener within ${ms} ms`);
+function noAnswer(): Error {
+  return new Error(`The server did not answer the listener within ${PROBE_LIMIT_MS} ms`);
 }
 
 function ignore(): void {}

@@ -92,7 +92,8 @@ end $fn$;
 --   p_overflow              history goes to the overflow table, since today has no partition
 -- The first row answers for the worker: 'alive', or 'dead' or 'stale' if nothing was claimed because it was
 -- declared dead or has reconnected since; due_in is the time to the next scheduled job in milliseconds.
--- Then come settlements that were not stored (see unsettled_v1), then claimed jobs ('job') in order.
+-- Then come settlements that were not stored (see unsettled_v1), claimed jobs ('job') in order, and jobs that
+-- were due with a spent budget ('spent'): they are failed jobs now, and there may be more behind them.
 --
 -- Every statement is pinned to its index: the same claim fell from 34 k to 11 k jobs/s when the planner
 -- turned to a hash join at batches of 500. Sorting stays allowed: without it a settle of three rows walked
@@ -251,10 +252,12 @@ begin
     get diagnostics v_count = row_count;
     if v_count < cardinality(v_picked) then
       -- A budget that was spent by a crash, or lowered by hand, ends here without a run.
-      perform pgqueue.bury_v1(
-        array(select ctid from pgqueue.jobs where ctid = any (v_picked) and attempts >= max_attempts),
-        jsonb_build_object('name', 'AttemptsSpent',
-          'message', 'The job had no attempts left when it was due'), null);
+      v_rows := array(select ctid from pgqueue.jobs where ctid = any (v_picked) and attempts >= max_attempts);
+      return query select 'spent', j.id, null::int, j.queue, j.kind, null::jsonb, null::int, null::int,
+        null::jsonb, null::timestamptz, null::double precision
+        from pgqueue.jobs j where j.ctid = any (v_rows);
+      perform pgqueue.bury_v1(v_rows, jsonb_build_object('name', 'AttemptsSpent',
+        'message', 'The job had no attempts left when it was due'), null);
     end if;
   end if;
 end $fn$;

@@ -61,7 +61,9 @@ export type ExchangeRow =
   | { readonly answer: 'alive' | 'dead' | 'stale'; readonly dueIn: number | undefined }
   /** Settlements that were not stored now. */
   | { readonly answer: 'already' | 'busy' | 'lost'; readonly id: string }
-  | { readonly answer: 'job'; readonly job: ClaimedJob };
+  | { readonly answer: 'job'; readonly job: ClaimedJob }
+  /** Due with a spent budget: a failed job now, without a run. There may be more behind it. */
+  | { readonly answer: 'spent'; readonly id: string };
 
 /** Settle and claim, see migrations/0003-exchange. */
 export const exchange = statement<ExchangeRequest, ExchangeRow>({

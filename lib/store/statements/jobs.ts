@@ -1,3 +1,4 @@
+import type { CancelOutcome, FailedFilter } from '../../contracts/queue.js';
 import type { JobErrorRecord, JobRecord, JobStatus } from '../../contracts/job.js';
 import { epochMs, instant, json, number, statement, text } from '../statement.js';
 
@@ -30,19 +31,8 @@ export const getJob = statement<string, JobRecord>({
   }),
 });
 
-/** Which failed jobs to take; a missing member restricts nothing. */
-export interface FailedFilter {
-  readonly kind?: string;
-  readonly queue?: string;
-  readonly failedAfter?: Date;
-  readonly failedBefore?: Date;
-}
-
 /** Ids of failed jobs after `after`, in order, so that a walk in batches ends although some stay. */
-export const failedIds = statement<
-  { filter: FailedFilter; after: string; limit: number },
-  string
->({
+export const failedIds = statement<{ filter: FailedFilter; after: string; limit: number }, string>({
   text: /* sql */ `
     select id from pgqueue.failed_jobs
      where id > $1::bigint
@@ -79,8 +69,6 @@ export const retryMany = statement<readonly string[], RetriedRow>({
   }),
 });
 
-export type CancelOutcome = 'cancelled' | 'running' | 'finished' | 'not_found';
-
 export const cancel = statement<string, CancelOutcome>({
   text: 'select pgqueue.cancel($1::bigint) as outcome',
   values: (id) => [id],
@@ -88,7 +76,10 @@ export const cancel = statement<string, CancelOutcome>({
 });
 
 /** Rows of what is pending or failed, by status. History is not counted: it may be large. */
-export const countJobs = statement<void, { status: string; waitsFor: string | null; count: number }>({
+export const countJobs = statement<
+  void,
+  { status: string; waitsFor: string | null; count: number }
+>({
   text: /* sql */ `
     select status, waits_for, count(*) as count from pgqueue.jobs group by status, waits_for
     union all

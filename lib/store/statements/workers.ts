@@ -35,6 +35,13 @@ export const declareDead = statement<string, boolean>({
   row: (row) => row.declared === 't',
 });
 
+/** Workers that are dead or whose lease has ended. */
+export const listOverdue = statement<void, string>({
+  text: 'select id from pgqueue.workers where dead_at is not null or lease_until < clock_timestamp()',
+  values: () => [],
+  row: (row) => text(row, 'id'),
+});
+
 /** A job that came back from a worker that is gone. */
 export interface RescuedRow {
   readonly id: string;

@@ -1,0 +1,51 @@
+import type { Duration } from './duration.js';
+
+/** Which failed jobs; a missing member restricts nothing. */
+export interface FailedFilter {
+  readonly kind?: string;
+  readonly queue?: string;
+  /** Inclusive. */
+  readonly failedAfter?: Date;
+  /** Exclusive. */
+  readonly failedBefore?: Date;
+}
+
+/** What `cancel` did. `running` and `finished` mean that nothing was changed. */
+export type CancelOutcome = 'cancelled' | 'running' | 'finished' | 'not_found';
+
+/** What `retry` did to each id. */
+export interface RetryResult {
+  readonly retried: string[];
+  /** Left failed: a pending job, `holder`, has the dedupe key; null if it was settled meanwhile. */
+  readonly conflicts: { readonly id: string; readonly holder: string | null }[];
+  /** There is no failed job of that id. */
+  readonly notFailed: string[];
+}
+
+export interface JobCounts {
+  readonly queued: number;
+  readonly scheduled: number;
+  readonly waiting: number;
+  readonly running: number;
+  readonly failed: number;
+  /** Those of `waiting` that no live worker handles. */
+  readonly withoutHandler: number;
+}
+
+export interface DrainOptions {
+  /** Runs at most this many jobs. Default: no bound. */
+  readonly max?: number;
+  /** Begins no job after this time, and gives running ones the worker's shutdown grace. Default 30 s. */
+  readonly timeout?: Duration;
+}
+
+export interface DrainResult {
+  /** Attempts begun. */
+  readonly claimed: number;
+  readonly done: number;
+  /** Attempts that failed and will be repeated. */
+  readonly retried: number;
+  readonly failed: number;
+  /** Why it ended: nothing due was left, or a bound was reached. */
+  readonly reason: 'empty' | 'max' | 'timeout';
+}

@@ -1,0 +1,10 @@
+/** What PostgreSQL can't store: NUL, and halves of surrogate pairs. */
+export function isStorableText(text: string): boolean {
+  return !text.includes('\0') && text.isWellFormed();
+}
+
+/** The text with what can't be stored replaced by U+FFFD, cut to `maxLength` characters on a code point. */
+export function storableText(text: string, maxLength: number): string {
+  const cut = text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text;
+  return cut.replaceAll('\0', '\uFFFD').toWellFormed();
+}

@@ -1,0 +1,38 @@
+import { types } from 'node:util';
+import { PgQueueError } from '../contracts/errors.js';
+import type { FailedFilter } from '../contracts/queue.js';
+
+const MAX_ID = 9_223_372_036_854_775_807n;
+const FILTER_NAMES = [
+  'kind',
+  'queue',
+  'failedAfter',
+  'failedBefore',
+] satisfies (keyof FailedFilter)[];
+
+/** @throws PgQueueError `INVALID_ARGUMENT` if the text can't be the id of a job */
+export function checkedId(id: unknown): string {
+  if (typeof id === 'string' && /^\d{1,19}$/.test(id) && BigInt(id) <= MAX_ID) return id;
+  throw invalid('id', 'a string of digits, as `enqueue` answered it');
+}
+
+/** @throws PgQueueError `INVALID_ARGUMENT` naming the member that is wrong: a misspelt filter must not match all */
+export function checkedFilter(filter: FailedFilter): FailedFilter {
+  if (filter === null || typeof filter !== 'object') throw invalid('filter', 'an object');
+  for (const [name, value] of Object.entries(filter) as [string, unknown][]) {
+    if (!(FILTER_NAMES as string[]).includes(name)) {
+      throw invalid(`filter.${name}`, `one of: ${FILTER_NAMES.join(', ')}`);
+    }
+    if (value === undefined) continue;
+    const isInstant = name === 'failedAfter' || name === 'failedBefore';
+    const fits = isInstant
+      ? types.isDate(value) && !Number.isNaN(value.getTime())
+      : typeof value === 'string';
+    if (!fits) throw invalid(`filter.${name}`, isInstant ? 'a valid Date' : 'a string');
+  }
+  return filter;
+}
+
+function invalid(what: string, expected: string): PgQueueError {
+  return new PgQueueError('INVALID_ARGUMENT', `\`${what}\` must be ${expected}.`);
+}

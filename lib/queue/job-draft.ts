@@ -1,0 +1,120 @@
+import { types } from 'node:util';
+import { MAX_DURATION_MS, parseDuration } from '../contracts/duration.js';
+import type { JobOptions } from '../contracts/enqueue.js';
+import { InvalidJobError } from '../contracts/errors.js';
+import { DEFAULTS, isStorableName, MAX_BYTES } from '../contracts/resolve-options.js';
+import type { JobRow } from '../store/statements/enqueue-many.js';
+import { jsonText } from './json-text.js';
+
+/** What the application's handler of a kind says about its jobs. */
+export interface KindDefaults {
+  readonly queue: string;
+  readonly maxAttempts: number;
+}
+
+const OPTION_NAMES: readonly string[] = [
+  'queue',
+  'priority',
+  'runAt',
+  'delay',
+  'maxAttempts',
+  'dedupe',
+  'meta',
+] satisfies (keyof JobOptions)[];
+
+/** ISO 8601 that names its offset: without one the instant would depend on where the process runs. */
+const ISO_WITH_OFFSET =
+  /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)$/i;
+
+/**
+ * A job as the database takes it. A function of its inputs, before any SQL.
+ * @throws InvalidJobError naming what is wrong and where; `where` leads its path, such as `jobs[2].`
+ */
+export function draftJob(
+  kind: string,
+  payload: unknown,
+  options: JobOptions,
+  defaults: KindDefaults | undefined,
+  where = '',
+): JobRow {
+  if (options === null || typeof options !== 'object') {
+    throw new InvalidJobError(`${where}options`, 'must be an object.');
+  }
+  for (const name of Object.keys(options)) {
+    if (OPTION_NAMES.includes(name)) continue;
+    throw new InvalidJobError(
+      `${where}${name}`,
+      `is no option of a job. Known are: ${OPTION_NAMES.join(', ')}.`,
+    );
+  }
+  const { queue, priority, runAt, delay, maxAttempts, dedupe, meta } = options;
+  if (runAt !== undefined && delay !== undefined) {
+    throw new InvalidJobError(`${where}delay`, 'is given together with `runAt`. Give one of them.');
+  }
+  return {
+    kind: name(kind, `${where}kind`, MAX_BYTES.kind),
+    queue: name(queue ?? defaults?.queue ?? DEFAULTS.queue, `${where}queue`, MAX_BYTES.queue),
+    // No payload is an empty object, as in SQL.
+    payload: jsonText(payload === undefined ? {} : payload, `${where}payload`),
+    priority: whole(priority, `${where}priority`, -32_768, 32_767),
+    runAt: runAt === undefined ? null : instant(runAt, `${where}runAt`),
+    delayMs: delay === undefined ? null : milliseconds(delay, `${where}delay`),
+    maxAttempts:
+      whole(maxAttempts, `${where}maxAttempts`, 1, 1_000_000) ?? defaults?.maxAttempts ?? null,
+    dedupeKey: dedupe === undefined ? null : dedupeKey(dedupe, `${where}dedupe`),
+    meta: meta === undefined ? null : metaText(meta, `${where}meta`),
+  };
+}
+
+function name(value: unknown, path: string, maxBytes: number): string {
+  if (isStorableName(value, maxBytes)) return value;
+  throw new InvalidJobError(
+    path,
+    `must be text of 1 to ${maxBytes} bytes without NUL characters or halves of surrogate pairs.`,
+  );
+}
+
+function dedupeKey(dedupe: unknown, path: string): string {
+  if (typeof dedupe !== 'object' || dedupe === null) return name(dedupe, path, MAX_BYTES.dedupeKey);
+  const unknown = Object.keys(dedupe).find((option) => option !== 'key');
+  if (unknown !== undefined) {
+    throw new InvalidJobError(`${path}.${unknown}`, 'is no option of `dedupe`. Known is: key.');
+  }
+  return name((dedupe as { key?: unknown }).key, `${path}.key`, MAX_BYTES.dedupeKey);
+}
+
+function whole(value: unknown, path: string, least: number, most: number): number | null {
+  if (value === undefined) return null;
+  if (Number.isInteger(value) && Number(value) >= least && Number(value) <= most)
+    return Number(value);
+  throw new InvalidJobError(path, `must be a whole number from ${least} to ${most}.`);
+}
+
+function milliseconds(value: unknown, path: string): number {
+  const ms = parseDuration(value);
+  if (ms !== undefined) return ms;
+  throw new InvalidJobError(
+    path,
+    `must be milliseconds from 0 to ${MAX_DURATION_MS}, or a string such as '30s' or '10m'.`,
+  );
+}
+
+function instant(value: unknown, path: string): string {
+  const date =
+    types.isDate(value) || (typeof value === 'string' && ISO_WITH_OFFSET.test(value))
+      ? new Date(value)
+      : undefined;
+  const year = date?.getUTCFullYear();
+  // Far outside anybody's plans, and inside what every ISO 8601 reader takes.
+  if (date && year !== undefined && year >= 1 && year <= 9_999) return date.toISOString();
+  throw new InvalidJobError(
+    path,
+    "must be a valid Date, or ISO 8601 text with Z or an offset, such as '2027-03-14T02:30:00+05:30'.",
+  );
+}
+
+function metaText(value: unknown, path: string): string {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value))
+    return jsonText(value, path);
+  throw new InvalidJobError(path, 'must be an object.');
+}

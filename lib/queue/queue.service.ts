@@ -1,0 +1,171 @@
+import { Injectable } from '@nestjs/common';
+import type { EnqueueOptions, EnqueueResult, NewJob } from '../contracts/enqueue.js';
+import { PgQueueError } from '../contracts/errors.js';
+import type { JobKind, JobRecord, PayloadOf } from '../contracts/job.js';
+import type {
+  CancelOutcome,
+  DrainOptions,
+  DrainResult,
+  FailedFilter,
+  JobCounts,
+  RetryResult,
+} from '../contracts/queue.js';
+import type { QueueTransaction, TransactionHandle } from '../contracts/transaction.js';
+import type { JobStore } from '../store/job-store.js';
+import type { JobRow } from '../store/statements/enqueue-many.js';
+import { checkedFilter, checkedId } from './arguments.js';
+import { draftJob, type KindDefaults } from './job-draft.js';
+
+/** How many failed jobs a retry by filter moves in one transaction. */
+const RETRY_BATCH = 500;
+
+/** What the service needs of the application around it. */
+export interface QueueServicePorts {
+  readonly store: JobStore;
+  /** What this application's handler of a kind says about its jobs, if it has one. */
+  readonly defaultsOf: (kind: string) => KindDefaults | undefined;
+  readonly drain: (options: DrainOptions) => Promise<DrainResult>;
+}
+
+/** Enqueues jobs and looks after them. Inject it anywhere; a named instance with `@InjectQueue('name')`. */
+@Injectable()
+export class QueueService {
+  /** @internal */
+  constructor(private readonly ports: QueueServicePorts) {}
+
+  /**
+   * Adds a job. With `tx` it exists if and only if your transaction commits; without, it is committed when
+   * the promise resolves.
+   * @throws InvalidJobError before any SQL; `DEDUPE_HOLDER_HIDDEN`; without `tx` also `OUTCOME_UNKNOWN` and
+   *   `DATABASE_TIMEOUT`, after which the job may or may not exist
+   */
+  async enqueue<K extends JobKind>(
+    kind: K,
+    ...[payload, options = {}]: undefined extends PayloadOf<K>
+      ? [payload?: PayloadOf<K>, options?: EnqueueOptions]
+      : [payload: PayloadOf<K>, options?: EnqueueOptions]
+  ): Promise<EnqueueResult> {
+    const { tx, ...jobOptions } = options;
+    const job = draftJob(kind, payload, jobOptions, this.ports.defaultsOf(kind));
+    const [result] = await this.insert([job], tx);
+    return result as EnqueueResult;
+  }
+
+  /**
+   * Adds jobs in one statement: all or none. Answers are in the order of the jobs.
+   * @throws as {@link enqueue}; the path of an InvalidJobError begins with `jobs[index]`
+   */
+  async enqueueMany<const Kinds extends readonly JobKind[]>(
+    jobs: readonly [...{ [I in keyof Kinds]: NewJob<Kinds[I]> }],
+    { tx }: { readonly tx?: TransactionHandle } = {},
+  ): Promise<EnqueueResult[]> {
+    const rows = (jobs as readonly NewJob[]).map(({ kind, payload, ...options }, index) =>
+      draftJob(kind, payload, options, this.ports.defaultsOf(kind), `jobs[${index}].`),
+    );
+    return rows.length === 0 ? [] : this.insert(rows, tx);
+  }
+
+  /**
+   * Runs `work` in a transaction on one client: commits when it resolves, rolls back when it throws. Give
+   * the client on as `tx`. It holds a connection meanwhile, so keep slow calls outside.
+   * @throws what `work` throws; `TRANSACTION_ABORTED` if a statement failed and `work` hid that
+   */
+  transaction<T>(work: (tx: QueueTransaction) => Promise<T>): Promise<T> {
+    return this.ports.store.database.callers.transaction((client) =>
+      work({ query: (text, values) => client.query(text, values) }),
+    );
+  }
+
+  /** A job, wherever it stands; undefined if there is none (its history may be over). */
+  get<K extends JobKind = JobKind>(id: string): Promise<JobRecord<K> | undefined> {
+    return this.ports.store.getJob(checkedId(id)) as Promise<JobRecord<K> | undefined>;
+  }
+
+  /**
+   * Failed jobs back to work, under their ids and with attempts reset: one, several, or all that match a
+   * filter (`{}` = all). A job whose dedupe key is held by a pending one stays failed and is in `conflicts`.
+   */
+  async retry(which: string | readonly string[] | FailedFilter): Promise<RetryResult> {
+    const result: RetryResult = { retried: [], conflicts: [], notFailed: [] };
+    if (typeof which === 'string' || Array.isArray(which)) {
+      const ids = (typeof which === 'string' ? [which] : (which as readonly string[])).map(
+        checkedId,
+      );
+      await this.retryInto(result, ids);
+      return result;
+    }
+    const filter = checkedFilter(which as FailedFilter);
+    for (let after = '0'; ;) {
+      const ids = await this.ports.store.failedIds(filter, after, RETRY_BATCH);
+      await this.retryInto(result, ids);
+      const last = ids.at(-1);
+      if (last === undefined || ids.length < RETRY_BATCH) return result;
+      after = last;
+    }
+  }
+
+  /**
+   * Ends a pending job before it runs; its row goes to the history as `cancelled`.
+   */
+  cancel(id: string): Promise<CancelOutcome> {
+    return this.ports.store.cancel(checkedId(id));
+  }
+
+  /** How many jobs are pending or failed, over all queues. History is not counted. */
+  async counts(): Promise<JobCounts> {
+    const counts = {
+      queued: 0,
+      scheduled: 0,
+      waiting: 0,
+      running: 0,
+      failed: 0,
+      withoutHandler: 0,
+    };
+    for (const { status, waitsFor, count } of await this.ports.store.countJobs()) {
+      counts[status as keyof JobCounts] += count;
+      if (waitsFor === 'handler') counts.withoutHandler += count;
+    }
+    return counts;
+  }
+
+  /**
+   * Runs what is due in this process until nothing is left or a bound is reached, whether or not it has a
+   * worker: for serverless functions, scripts and tests. Rescues jobs of dead workers first.
+   */
+  drain(options: DrainOptions = {}): Promise<DrainResult> {
+    return this.ports.drain(options);
+  }
+
+  private async insert(
+    jobs: readonly JobRow[],
+    tx: TransactionHandle | undefined,
+  ): Promise<EnqueueResult[]> {
+    if (tx !== undefined && typeof tx?.query !== 'function') {
+      throw new PgQueueError(
+        'INVALID_ARGUMENT',
+        'The `tx` has no method query(text, values). Give a pg client, a TypeORM manager or query runner, or leave it out.',
+      );
+    }
+    const answers = await this.ports.store.enqueueMany(jobs, tx);
+    return answers.map(({ ordinal, id, inserted }) => {
+      if (id === null) throw holderHidden(jobs[ordinal]);
+      return { id, outcome: inserted ? 'inserted' : 'duplicate' };
+    });
+  }
+
+  private async retryInto(result: RetryResult, ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    for (const { id, outcome, holder } of await this.ports.store.retryMany(ids)) {
+      if (outcome === 'retried') result.retried.push(id);
+      else if (outcome === 'not_failed') result.notFailed.push(id);
+      else result.conflicts.push({ id, holder });
+    }
+  }
+}
+
+function holderHidden(job: JobRow | undefined): PgQueueError {
+  return new PgQueueError(
+    'DEDUPE_HOLDER_HIDDEN',
+    `A job of kind ${job?.kind} holds the dedupe key, but this transaction can't see it: its snapshot is older (repeatable read or serializable), or row security hides the job. Enqueue in a READ COMMITTED transaction, or repeat this one.`,
+  );
+}

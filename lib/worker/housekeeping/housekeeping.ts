@@ -1,0 +1,75 @@
+import type { Logger } from '@nestjs/common';
+import { startTimer } from '../../contracts/timer.js';
+import type { JobStore } from '../../store/job-store.js';
+import type { Task } from '../../store/statements/maintenance.js';
+import { describeError } from '../error-record.js';
+import type { HousekeepingTask } from './tasks.js';
+
+/**
+ * Leaderless housekeeping: every worker looks after every task at about its interval, and whoever moves the
+ * task's mark in the database does it. A task that fails is tried again at its next tick.
+ */
+export class Housekeeping {
+  private readonly timers = new Map<Task, () => void>();
+  private readonly underway = new Map<Task, Promise<void>>();
+  private stopped = false;
+
+  constructor(
+    private readonly store: JobStore,
+    private readonly tasks: readonly HousekeepingTask[],
+    private readonly logger: Logger,
+  ) {}
+
+  start(): void {
+    for (const task of this.tasks) this.tick(task);
+  }
+
+  /** Does the task now, whoever's turn it is. Never rejects. */
+  async now(task: Task): Promise<void> {
+    const found = this.tasks.find((candidate) => candidate.task === task);
+    if (found) await this.attempt(found, () => found.run());
+  }
+
+  /** No new tick; resolves when what is under way has ended. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    for (const stopTimer of this.timers.values()) stopTimer();
+    await Promise.all(this.underway.values());
+  }
+
+  private tick(task: HousekeepingTask): void {
+    void this.attempt(task, async () => {
+      if (await this.store.takeTask(task.task, task.interval)) await task.run();
+    });
+    // Drawn at random, so that processes that started together do not ask together.
+    const next = task.interval * (1 + Math.random() / 4);
+    this.timers.set(
+      task.task,
+      startTimer(next, () => this.tick(task)),
+    );
+  }
+
+  private async attempt(task: HousekeepingTask, run: () => Promise<void>): Promise<void> {
+    if (this.stopped) return;
+    const before = this.underway.get(task.task);
+    const underway = this.runLogged(task, before, run);
+    this.underway.set(task.task, underway);
+    await underway;
+    if (this.underway.get(task.task) === underway) this.underway.delete(task.task);
+  }
+
+  private async runLogged(
+    { task }: HousekeepingTask,
+    before: Promise<void> | undefined,
+    run: () => Promise<void>,
+  ): Promise<void> {
+    await before;
+    if (this.stopped) return;
+    try {
+      await run();
+    } catch (error) {
+      const { message } = describeError(error);
+      this.logger.warn(`Housekeeping of ${task} failed (${message}); it is tried again later`);
+    }
+  }
+}

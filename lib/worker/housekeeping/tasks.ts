@@ -1,0 +1,63 @@
+import type { Logger } from '@nestjs/common';
+import type { JobStore } from '../../store/job-store.js';
+import type { Task } from '../../store/statements/maintenance.js';
+import { rescueAll } from './rescue.js';
+
+const BATCH = 1_000;
+
+export interface Retention {
+  /** Milliseconds; false keeps no history, so that what there is goes with its day. */
+  readonly keepDone: number | false;
+  /** Milliseconds; false = for ever. */
+  readonly keepFailed: number | false;
+}
+
+/** Work that one process at a time does for all, in bounded batches. */
+export interface HousekeepingTask {
+  readonly task: Task;
+  /** Milliseconds between two ticks. */
+  readonly interval: number;
+  run(): Promise<void>;
+}
+
+export function housekeepingTasks(
+  store: JobStore,
+  retention: Retention,
+  logger: Logger,
+): HousekeepingTask[] {
+  return [
+    {
+      task: 'history',
+      interval: 60 * 60_000,
+      run: async () => {
+        await store.makeDaysAhead();
+        const keep = retention.keepDone === false ? 0 : retention.keepDone;
+        await store.dropOldDays(keep);
+        await inBatches(() => store.deleteOverflow(keep, BATCH));
+      },
+    },
+    {
+      task: 'failed',
+      interval: 60 * 60_000,
+      run: async () => {
+        const { keepFailed } = retention;
+        if (keepFailed !== false) await inBatches(() => store.deleteFailed(keepFailed, BATCH));
+      },
+    },
+    {
+      task: 'strays',
+      interval: 5 * 60_000,
+      run: () => rescueAll(store, true, logger),
+    },
+    {
+      task: 'handlers',
+      interval: 15_000,
+      run: () => inBatches(() => store.sortByHandler(BATCH)),
+    },
+  ];
+}
+
+/** Until a batch is short: the rest is new, or locked by someone, and the next tick's. */
+async function inBatches(next: () => Promise<number>): Promise<void> {
+  while ((await next()) >= BATCH);
+}

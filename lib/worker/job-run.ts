@@ -1,0 +1,110 @@
+import { Logger } from '@nestjs/common';
+import { PgQueueError } from '../contracts/errors.js';
+import type { RegisteredHandler } from '../contracts/handler.js';
+import type { JobContext } from '../contracts/job.js';
+import { startTimer } from '../contracts/timer.js';
+import type { ClaimedJob } from '../store/statements/exchange.js';
+import { outcomeOf, type AttemptEnd, type Outcome } from './outcome.js';
+
+/**
+ * One attempt, from the claim to its outcome. The attempt ends when the handler ends, when its time is
+ * over, or when nobody waits any more; whatever the handler does after that is ignored.
+ */
+export class JobRun {
+  private readonly controller = new AbortController();
+  private end!: (end: AttemptEnd) => void;
+  private readonly ended = new Promise<AttemptEnd>((resolve) => {
+    this.end = resolve;
+  });
+
+  constructor(
+    readonly job: ClaimedJob,
+    readonly handler: RegisteredHandler,
+    /** The id under which the job was claimed: only that one may settle it. */
+    readonly workerId: string,
+  ) {}
+
+  get queue(): string {
+    return this.job.queue;
+  }
+
+  get kind(): string {
+    return this.job.kind;
+  }
+
+  /** Runs the handler. Never rejects. */
+  async run(): Promise<Outcome> {
+    const stopTimer = this.startTimeout();
+    void this.callHandler();
+    const end = await this.ended;
+    stopTimer();
+    return outcomeOf(this.job, this.handler, end);
+  }
+
+  /** Asks the handler to stop, through its signal. */
+  interrupt(reason: PgQueueError): void {
+    this.controller.abort(reason);
+  }
+
+  /** Waits for the handler no longer: the attempt is given back. */
+  abandon(): void {
+    this.end({ how: 'abandoned' });
+  }
+
+  private async callHandler(): Promise<void> {
+    try {
+      const context = new Context(this.job, this.controller.signal);
+      this.end({ how: 'returned', value: await this.handler.run(context) });
+    } catch (error) {
+      const { aborted, reason } = this.controller.signal;
+      this.end({ how: 'threw', error, ...(aborted && { interrupted: reason as PgQueueError }) });
+    }
+  }
+
+  private startTimeout(): () => void {
+    const { timeout } = this.handler;
+    if (timeout === undefined) return () => {};
+    return startTimer(timeout, () => {
+      const error = new PgQueueError(
+        'JOB_TIMEOUT',
+        `The attempt timed out: ${this.handler.origin} took longer than its timeout of ${timeout} ms.`,
+      );
+      this.end({ how: 'timed out', error });
+      this.interrupt(error);
+    });
+  }
+}
+
+/** What the handler is given. The logger is made only for those who use it. */
+class Context implements JobContext {
+  readonly id: string;
+  readonly kind: string;
+  readonly queue: string;
+  readonly payload: unknown;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly meta: Readonly<Record<string, unknown>> | null;
+  readonly createdAt: Date;
+  readonly idempotencyKey: string;
+  private ownLogger: Logger | undefined;
+
+  constructor(
+    job: ClaimedJob,
+    readonly signal: AbortSignal,
+  ) {
+    this.id = job.id;
+    this.kind = job.kind;
+    this.queue = job.queue;
+    this.payload = JSON.parse(job.payload) as unknown;
+    this.attempt = job.attempt;
+    this.maxAttempts = job.maxAttempts;
+    this.meta = job.meta === null ? null : (JSON.parse(job.meta) as Record<string, unknown>);
+    this.createdAt = new Date(job.createdAt);
+    this.idempotencyKey = `${job.kind}:${job.id}`;
+  }
+
+  get logger(): Logger {
+    this.ownLogger ??= new Logger(`${this.kind} #${this.id}`);
+    return this.ownLogger;
+  }
+}

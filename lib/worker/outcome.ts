@@ -1,0 +1,98 @@
+import { types } from 'node:util';
+import { parseDuration } from '../contracts/duration.js';
+import type { PgQueueError } from '../contracts/errors.js';
+import type { RegisteredHandler } from '../contracts/handler.js';
+import { verdictOf } from '../contracts/verdicts.js';
+import type { ClaimedJob, Settlement } from '../store/statements/exchange.js';
+import { describeError } from './error-record.js';
+import { resultRecord } from './result-record.js';
+import { retryDelay } from './retry-policy.js';
+
+/** How an attempt came to its end. */
+export type AttemptEnd =
+  | { readonly how: 'returned'; readonly value: unknown }
+  /** `interrupted`: its signal had been aborted with this reason before. */
+  | { readonly how: 'threw'; readonly error: unknown; readonly interrupted?: PgQueueError }
+  /** Its `timeout` was over; the handler may still be running. */
+  | { readonly how: 'timed out'; readonly error: PgQueueError }
+  /** Nobody waits for it any more: the process stops. */
+  | { readonly how: 'abandoned' };
+
+/** A settlement, and what to tell of it. */
+export interface Outcome {
+  readonly settlement: Settlement;
+  /** A custom backoff that failed and was replaced by the default. */
+  readonly backoffFault?: unknown;
+}
+
+/** What becomes of a job after an attempt. A function of its inputs. */
+export function outcomeOf(job: ClaimedJob, handler: RegisteredHandler, end: AttemptEnd): Outcome {
+  const { id, leaseNo } = job;
+  switch (end.how) {
+    case 'returned': {
+      const result = resultRecord(end.value);
+      return { settlement: { id, leaseNo, action: 'done', result, keep: handler.keepDone } };
+    }
+    case 'abandoned':
+      return { settlement: { id, leaseNo, action: 'release' } };
+    case 'timed out':
+      return failedAttempt(job, handler, end.error);
+    case 'threw': {
+      // It stopped because it was asked to, not because it failed: the attempt is given back.
+      if (end.interrupted) return { settlement: { id, leaseNo, action: 'release' } };
+      return thrown(job, handler, end.error);
+    }
+  }
+}
+
+function thrown(job: ClaimedJob, handler: RegisteredHandler, error: unknown): Outcome {
+  const { id, leaseNo } = job;
+  const verdict = verdictOf(error);
+  switch (verdict?.action) {
+    case 'cancel':
+      return { settlement: { id, leaseNo, action: 'cancel', error: describeError(error) } };
+    case 'snooze':
+      return { settlement: { id, leaseNo, action: 'release', ...dueAt(verdict.when) } };
+    case 'fail':
+      return { settlement: { id, leaseNo, action: 'fail', error: describeError(error) } };
+    case 'retry':
+      if (job.attempt >= job.maxAttempts) return failedAttempt(job, handler, error);
+      return {
+        settlement: {
+          id,
+          leaseNo,
+          action: 'retry',
+          ...dueAt(verdict.when),
+          error: describeError(error),
+        },
+      };
+    case undefined:
+      return failedAttempt(job, handler, error);
+  }
+}
+
+function failedAttempt(job: ClaimedJob, handler: RegisteredHandler, error: unknown): Outcome {
+  const { id, leaseNo } = job;
+  const record = describeError(error);
+  if (job.attempt >= job.maxAttempts || !worthRetrying(handler, error)) {
+    return { settlement: { id, leaseNo, action: 'fail', error: record } };
+  }
+  const { ms, fault } = retryDelay(handler.backoff, job.attempt, error);
+  return {
+    settlement: { id, leaseNo, action: 'retry', delayMs: ms, error: record },
+    ...(fault !== undefined && { backoffFault: fault }),
+  };
+}
+
+/** A rule that throws has not said that the error is final. */
+function worthRetrying(handler: RegisteredHandler, error: unknown): boolean {
+  try {
+    return handler.retryable(error);
+  } catch {
+    return true;
+  }
+}
+
+function dueAt(when: unknown): { runAt: Date } | { delayMs: number } {
+  return types.isDate(when) ? { runAt: when } : { delayMs: parseDuration(when) ?? 0 };
+}

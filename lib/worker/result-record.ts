@@ -1,0 +1,29 @@
+import { storableText } from '../contracts/storable.js';
+
+/** A result is for looking at, not for storing files: larger ones are replaced by a marker. */
+export const MAX_RESULT_BYTES = 64 * 1024;
+
+/**
+ * What a handler returned, as JSON text for the history; undefined = nothing to keep. What can't be stored
+ * is replaced by a marker that says why: a job that succeeded must never run again because of its result.
+ */
+export function resultRecord(value: unknown): string | undefined {
+  if (value === undefined) return undefined;
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    return marker(error instanceof Error ? error.message : 'it is not JSON-able');
+  }
+  if (text === undefined) return undefined;
+  // JSON.stringify escapes lone surrogates itself, and jsonb refuses both escapes.
+  if (/(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/i.test(text))
+    return marker('it holds characters that jsonb refuses');
+  if (Buffer.byteLength(text) > MAX_RESULT_BYTES)
+    return marker(`it is larger than ${MAX_RESULT_BYTES} bytes`);
+  return text;
+}
+
+function marker(reason: string): string {
+  return JSON.stringify({ notStored: storableText(reason, 500) });
+}

@@ -1,0 +1,118 @@
+import type { HandlerTable, RegisteredHandler } from '../contracts/handler.js';
+import type { Lane } from '../store/statements/exchange.js';
+
+/** Slots that are claimed for together: those of a queue, or those of one kind in its own queue. */
+interface SlotGroup {
+  readonly queue: string;
+  readonly kinds: readonly string[];
+  readonly limit: number;
+  held: number;
+}
+
+/** A kind with a concurrency of its own: what runs, and what was claimed and waits for its turn. */
+interface Gate<Job> {
+  readonly limit: number;
+  running: number;
+  readonly waiting: Job[];
+}
+
+/** What a slot is taken for. */
+interface SlotUser {
+  readonly queue: string;
+  readonly kind: string;
+}
+
+/**
+ * What this process may still claim. Every served queue has slots that its kinds share; a kind with a
+ * concurrency of its own has slots of its own in its own queue. Such a kind may also come from another
+ * queue (somebody put it there): then it takes a slot of that queue and waits for its turn in memory, so
+ * that no job stands in a queue that nobody serves for it.
+ */
+export class Slots<Job extends SlotUser> {
+  private readonly byQueue = new Map<string, SlotGroup>();
+  private readonly byKind = new Map<string, SlotGroup>();
+  private readonly gates = new Map<string, Gate<Job>>();
+
+  constructor(handlers: HandlerTable, queues: ReadonlyMap<string, number>) {
+    for (const handler of handlers.values()) this.addGate(handler, queues);
+    for (const [queue, limit] of queues) {
+      const kinds = [...handlers.values()]
+        .filter((handler) => !this.byKind.has(handler.kind) || handler.queue !== queue)
+        .map((handler) => handler.kind);
+      this.byQueue.set(queue, { queue, kinds, limit, held: 0 });
+    }
+  }
+
+  /** Whether a job of this queue could be claimed here at all. */
+  serves(queue: string): boolean {
+    return this.byQueue.has(queue);
+  }
+
+  /** One lane for each group with free slots, at most `budget` jobs in all. */
+  lanes(budget = Infinity): Lane[] {
+    const lanes: Lane[] = [];
+    let left = budget;
+    for (const group of [...this.byKind.values(), ...this.byQueue.values()]) {
+      const kinds = group.kinds.filter((kind) => this.room(kind) > 0);
+      const want = Math.min(group.limit - group.held, this.ownRoom(group), left);
+      if (kinds.length === 0 || want <= 0) continue;
+      lanes.push({ queue: group.queue, kinds, want });
+      left -= want;
+    }
+    return lanes;
+  }
+
+  /** Takes a slot for a claimed job. False: it waits for its kind's turn, {@link release} will answer it. */
+  take(job: Job): boolean {
+    this.groupOf(job).held += 1;
+    const gate = this.gates.get(job.kind);
+    if (gate === undefined) return true;
+    if (gate.running >= gate.limit) {
+      gate.waiting.push(job);
+      return false;
+    }
+    gate.running += 1;
+    return true;
+  }
+
+  /** Gives back the slot of a job that ran. Answers the job whose turn it is now, already counted. */
+  release(job: Job): Job | undefined {
+    this.groupOf(job).held -= 1;
+    const gate = this.gates.get(job.kind);
+    if (gate === undefined) return undefined;
+    const next = gate.waiting.shift();
+    if (next === undefined) gate.running -= 1;
+    return next;
+  }
+
+  /** Takes out all jobs that wait for their turn, with their slots. */
+  drainWaiting(): Job[] {
+    const waiting = [...this.gates.values()].flatMap((gate) => gate.waiting.splice(0));
+    for (const job of waiting) this.groupOf(job).held -= 1;
+    return waiting;
+  }
+
+  private addGate(handler: RegisteredHandler, queues: ReadonlyMap<string, number>): void {
+    const { kind, queue, concurrency: limit } = handler;
+    if (limit === undefined) return;
+    this.gates.set(kind, { limit, running: 0, waiting: [] });
+    if (queues.has(queue)) this.byKind.set(kind, { queue, kinds: [kind], limit, held: 0 });
+  }
+
+  private groupOf(job: SlotUser): SlotGroup {
+    const own = this.byKind.get(job.kind);
+    const group = own?.queue === job.queue ? own : this.byQueue.get(job.queue);
+    if (group === undefined) throw new TypeError(`The queue ${job.queue} is not served here`);
+    return group;
+  }
+
+  private ownRoom(group: SlotGroup): number {
+    const [kind] = group.kinds;
+    return group.kinds.length === 1 && kind !== undefined ? this.room(kind) : Infinity;
+  }
+
+  private room(kind: string): number {
+    const gate = this.gates.get(kind);
+    return gate === undefined ? Infinity : gate.limit - gate.running - gate.waiting.length;
+  }
+}
