@@ -24,7 +24,7 @@ export class CrmSyncHandler {
    * better than patience. PUT, not POST: writing the same contact twice is harmless.
    */
   @JobHandler('sync-crm', {
-    timeout: '500ms',
+    timeout: '1s',
     backoff: { type: 'exponential', base: '1s', max: '5m' },
   })
   async sync({ userId }: JobKinds['sync-crm'], job: JobContext): Promise<void> {

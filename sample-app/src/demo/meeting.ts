@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * A point that several parties must reach before any of them goes on. Here the mail server and the
- * webhook receiver answer only once both have been called: that proves that two jobs were under way
- * at the same time, and as each worker runs one at a time, in two workers.
+ * webhook receiver answer only once both have been called: that proves that both jobs were under way
+ * at the same time, and as each worker has a single slot for them, in two workers.
  */
 export class Meeting {
   private arrived = 0;
