@@ -753,7 +753,7 @@ AS $function$
 declare
   v_aside int;
   v_back  int := 0;
-  j record;
+  moved record;
 begin
   update "pgqueue".jobs set waits_for = 'handler' where ctid = any (array(
     select ctid from "pgqueue".jobs j
@@ -762,7 +762,7 @@ begin
                         where w.dead_at is null and j.queue = any (w.queues) and j.kind = any (w.kinds))
      limit p_limit for update skip locked));
   get diagnostics v_aside = row_count;
-  for j in
+  for moved in
     with back as (
       update "pgqueue".jobs set waits_for = case when run_at > clock_timestamp() then 'time' end
        where ctid = any (array(
@@ -774,8 +774,8 @@ begin
       returning queue)
     select queue, count(*)::int as rows from back group by queue
   loop
-    v_back := v_back + j.rows;
-    perform pg_notify("pgqueue".doorbell(), j.queue);
+    v_back := v_back + moved.rows;
+    perform pg_notify("pgqueue".doorbell(), moved.queue);
   end loop;
   return v_aside + v_back;
 end $function$;
