@@ -21,7 +21,7 @@ const RECONCILE_AGAIN_MS = 5_000;
 /** How long history goes to the overflow table before the day's partition is tried again. */
 const OVERFLOW_MS = 60_000;
 /** A scheduled job is due, but another worker is promoting it: look again after this time. */
-const PROMOTION_RETRY_MS = 5;
+const PROMOTION_RETRY_MS = 20;
 
 /** What the loop needs of the worker around it. */
 export interface ExchangeHost {
@@ -202,7 +202,7 @@ export class ExchangeLoop {
           this.ring();
           break;
         case 'alive':
-          if (row.dueIn !== undefined) this.wakeup.within(Math.max(PROMOTION_RETRY_MS, row.dueIn));
+          if (row.dueIn !== undefined) this.wakeup.within(row.dueIn || PROMOTION_RETRY_MS);
       }
     }
     if (busy.size > 0) {

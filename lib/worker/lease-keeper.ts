@@ -19,6 +19,7 @@ export interface LeaseKeeperEvents {
 export class LeaseKeeper {
   private lease: Lease | undefined;
   private stopped = false;
+  private beginning: Promise<void> | undefined;
   private stopWaiting: () => void = () => {};
 
   constructor(
@@ -35,14 +36,33 @@ export class LeaseKeeper {
   }
 
   /** Begins a life. An absent database is waited for, so this resolves when it is registered, or stopped. */
-  async begin(): Promise<void> {
+  begin(): Promise<void> {
+    this.beginning = this.register();
+    return this.beginning;
+  }
+
+  /** No new life any more. The current one goes on until {@link retire}. */
+  stop(): void {
+    this.stopped = true;
+    this.stopWaiting();
+  }
+
+  /** The farewell, when nothing is left to settle: what is still held is handed back, and the row goes. */
+  async retire(limit: number): Promise<void> {
+    this.stop();
+    await this.beginning;
+    this.lease?.end();
+    if (this.lease) await this.store.retire(this.lease.workerId, limit);
+  }
+
+  private async register(): Promise<void> {
     for (let failures = 0; !this.stopped;) {
       const lease = this.newLease();
       const sentAt = performance.now();
       try {
         await this.store.register({ ...this.worker, id: lease.workerId });
-        if (this.stopped) return;
         this.lease = lease;
+        if (this.stopped) return;
         lease.begin(sentAt);
         return this.events.begun();
       } catch (error) {
@@ -54,18 +74,6 @@ export class LeaseKeeper {
         await this.pause(reconnectDelay(failures));
       }
     }
-  }
-
-  /** No heartbeat and no new life any more. The row stays until {@link retire}. */
-  stop(): void {
-    this.stopped = true;
-    this.stopWaiting();
-  }
-
-  /** The farewell, when nothing is left to settle: what is still held is handed back, and the row goes. */
-  async retire(limit: number): Promise<void> {
-    this.lease?.end();
-    if (this.lease) await this.store.retire(this.lease.workerId, limit);
   }
 
   private newLease(): Lease {

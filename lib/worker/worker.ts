@@ -50,6 +50,7 @@ export class Worker implements ExchangeHost {
   private readonly leases: LeaseKeeper;
   private whenNothingHeld: (() => void)[] = [];
   private whenIdle: (() => void)[] = [];
+  private started: Promise<void> | undefined;
   private stopped: Promise<void> | undefined;
   private claimedSoFar = 0;
   /** Attempts by how they ended, since the start. */
@@ -79,16 +80,9 @@ export class Worker implements ExchangeHost {
    * Registers, begins to claim, and looks after what others left behind; resolves when that is done. An
    * absent database is waited for.
    */
-  async start(): Promise<void> {
-    if (this.state !== 'new') return;
-    this.state = 'running';
-    this.loop.start();
-    this.listener?.start();
-    await this.leases.begin();
-    if (this.state !== 'running') return;
-    this.housekeeping.start();
-    await this.rescueAtStart();
-    await this.housekeeping.now('handlers');
+  start(): Promise<void> {
+    this.started ??= this.begin();
+    return this.started;
   }
 
   /** Resolves when a claim found nothing and nothing runs, or when the budget is used up and nothing runs. */
@@ -113,11 +107,22 @@ export class Worker implements ExchangeHost {
     return this.stopped;
   }
 
+  private async begin(): Promise<void> {
+    if (this.state !== 'new') return;
+    this.state = 'running';
+    this.loop.start();
+    this.listener?.start();
+    await this.leases.begin();
+    if (this.state !== 'running') return;
+    this.housekeeping.start();
+    await this.rescueAtStart();
+    await this.housekeeping.now('handlers');
+  }
+
   private async drain(): Promise<void> {
-    const began = this.state !== 'new';
     this.state = 'draining';
-    const helpers = Promise.all([this.housekeeping.stop(), this.listener?.stop()]);
-    if (began) {
+    const helpers = Promise.all([this.started, this.housekeeping.stop(), this.listener?.stop()]);
+    if (this.started) {
       for (const run of this.slots.drainWaiting()) this.settleUnstarted(run);
       await this.untilNothingHeld(this.settings.shutdownGrace);
       this.interrupt(
@@ -129,7 +134,6 @@ export class Worker implements ExchangeHost {
       for (const run of this.held) run.abandon();
       await bounded(this.loop.flushed());
       await bounded(this.loop.stop());
-      this.leases.stop();
       await bounded(this.leases.retire(FAREWELL_LIMIT_MS));
     }
     await bounded(helpers);
