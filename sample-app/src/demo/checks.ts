@@ -64,11 +64,15 @@ function checkWebhook({ jobs, outside: { webhooks } }: Aftermath): Check {
 
 async function checkExport({ outside: { exportDir }, users }: Aftermath): Promise<Check> {
   const files = await readdir(exportDir);
-  const [file] = files;
-  const text = files.length === 1 && file ? await readFile(join(exportDir, file), 'utf8') : '';
+  const text = files.length === 1 ? await readText(join(exportDir, String(files[0]))) : '';
   const rows = users.map(({ id, email, name }) => `${id},${email},${quoteComma(name)}\n`);
   const holds = text === ['id,email,name\n', ...rows].join('');
   return [`one CSV file was written: its header and ${users.length} rows are right`, holds];
+}
+
+/** Empty if it has just gone, as a file that is still being written can. */
+function readText(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch(() => '');
 }
 
 function quoteComma(text: string): string {

@@ -27,6 +27,8 @@ export class WorkerProcess {
     this.tell(this.child.stdout);
     this.tell(this.child.stderr);
     this.ready = this.untilReady();
+    // Whoever waits for it hears of it; if the demo was stopped before that, nobody has to.
+    this.ready.catch(() => {});
     this.child.once('exit', (code, signal) => {
       if (!this.stopping) say(`[${name}] ended unexpectedly (${signal ?? `exit code ${code}`})`);
     });
