@@ -5,6 +5,9 @@ export function isStorableText(text: string): boolean {
 
 /** The text with what can't be stored replaced by U+FFFD, cut to `maxLength` characters on a code point. */
 export function storableText(text: string, maxLength: number): string {
-  const cut = text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text;
+  const cut =
+    text.length > maxLength
+      ? `${text.slice(0, maxLength - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
+      : text;
   return cut.replaceAll('\0', '\uFFFD').toWellFormed();
 }

@@ -55,11 +55,25 @@ export class CancelJob extends Error {
   readonly [VERDICT]: Verdict = { action: 'cancel' };
 }
 
-/** The verdict that a thrown value carries, if any. Never throws, whatever `thrown` is. */
+/**
+ * The verdict that a thrown value carries, if it is one that this version understands. Never throws,
+ * whatever `thrown` is.
+ */
 export function verdictOf(thrown: unknown): Verdict | undefined {
   if (typeof thrown !== 'object' || thrown === null) return undefined;
   try {
-    return (thrown as { [VERDICT]?: Verdict })[VERDICT];
+    const verdict = (thrown as { [VERDICT]?: Verdict })[VERDICT];
+    switch (verdict?.action) {
+      case 'fail':
+      case 'cancel':
+        return { action: verdict.action };
+      case 'retry':
+      case 'snooze':
+        return { action: verdict.action, when: checkedWhen(verdict.when) };
+      case undefined:
+      default:
+        return undefined;
+    }
   } catch {
     return undefined;
   }

@@ -6,8 +6,8 @@ import { Connections } from './connections.js';
 import { forSchema } from './sql.js';
 import type { Statement, TextRow } from './statement.js';
 
-/** Exchange, heartbeat and housekeeping have at most one statement each on its way. */
-const ENGINE_CONNECTIONS = 3;
+/** Exchange, heartbeat, rescue and housekeeping have at most one statement each on its way. */
+const ENGINE_CONNECTIONS = 4;
 
 /** What the application's database is reached by: the callers' connections, and the engine's own. */
 export class Database {

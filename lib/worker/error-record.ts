@@ -13,7 +13,7 @@ export function describeError(thrown: unknown): StoredError {
   const name = read(thrown, 'name') || typeName(thrown);
   const messages = [messageOf(thrown)];
   const seen = new Set([thrown]);
-  for (let cause = property(thrown, 'cause'); isObject(cause); cause = property(cause, 'cause')) {
+  for (let cause = property(thrown, 'cause'); isTelling(cause); cause = property(cause, 'cause')) {
     if (seen.has(cause) || messages.length > MAX_CAUSES) break;
     seen.add(cause);
     messages.push(messageOf(cause));
@@ -30,7 +30,11 @@ function messageOf(thrown: unknown): string {
   if (typeof thrown === 'string' && thrown !== '') return thrown;
   const message = read(thrown, 'message');
   if (message) return message;
-  if (isObject(thrown)) return read(thrown, 'name') || `An object was thrown (${typeName(thrown)})`;
+  if (isObject(thrown)) {
+    // Node's errors of a failed connection have a code and, where several addresses were tried, no message.
+    const parts = [read(thrown, 'name'), read(thrown, 'code')].filter((part) => part !== '');
+    return parts.join(' ') || `An object was thrown (${typeName(thrown)})`;
+  }
   return `${thrown === '' ? "''" : String(thrown)} was thrown`;
 }
 
@@ -52,6 +56,11 @@ function property(value: unknown, key: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Whether a cause says anything. */
+function isTelling(cause: unknown): boolean {
+  return isObject(cause) || (typeof cause === 'string' && cause !== '');
 }
 
 function isObject(value: unknown): value is object {

@@ -93,6 +93,10 @@ function worthRetrying(handler: RegisteredHandler, error: unknown): boolean {
   }
 }
 
+/** PostgreSQL does not read every instant that a Date holds: the years before 1 and after 9999 look different. */
+const LAST_INSTANT = Date.UTC(9_999, 11, 31);
+
 function dueAt(when: unknown): { runAt: Date } | { delayMs: number } {
-  return types.isDate(when) ? { runAt: when } : { delayMs: parseDuration(when) ?? 0 };
+  if (!types.isDate(when)) return { delayMs: parseDuration(when) ?? 0 };
+  return { runAt: new Date(Math.max(0, Math.min(when.getTime(), LAST_INSTANT))) };
 }

@@ -1,4 +1,5 @@
 import { storableText } from '../contracts/storable.js';
+import { describeError } from './error-record.js';
 
 /** A result is for looking at, not for storing files: larger ones are replaced by a marker. */
 export const MAX_RESULT_BYTES = 64 * 1024;
@@ -13,7 +14,7 @@ export function resultRecord(value: unknown): string | undefined {
   try {
     text = JSON.stringify(value);
   } catch (error) {
-    return marker(error instanceof Error ? error.message : 'it is not JSON-able');
+    return marker(describeError(error).message);
   }
   if (text === undefined) return undefined;
   // JSON.stringify escapes lone surrogates itself, and jsonb refuses both escapes.

@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import type { BackoffOptions } from '../contracts/backoff.js';
 import { boundedDelay } from '../contracts/delay.js';
 import { MAX_DURATION_MS, parseDuration } from '../contracts/duration.js';
@@ -42,13 +43,19 @@ function customDelay(
   let fault: unknown;
   try {
     const answer = backoff(attempt, error);
+    ignoreRejection(answer);
     const ms = parseDuration(answer);
     if (ms !== undefined) return { ms: boundedDelay(ms, MAX_DURATION_MS) };
     fault = new TypeError(`The backoff answered ${String(answer)}, which is no duration`);
   } catch (thrown) {
-    fault = thrown;
+    fault = thrown ?? new TypeError(`The backoff threw ${String(thrown)}`);
   }
   return { ms: retryDelay(DEFAULTS.backoff, attempt, error, random).ms, fault };
+}
+
+/** An answer that is a promise is a fault already; its rejection must not end the process beside that. */
+function ignoreRejection(answer: unknown): void {
+  if (types.isPromise(answer)) answer.catch(() => {});
 }
 
 function jittered(ms: number, jitter: number, random: () => number): number {

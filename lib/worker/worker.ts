@@ -13,7 +13,7 @@ import type { WorkerRow } from '../store/statements/workers.js';
 import { describeError } from './error-record.js';
 import { ExchangeLoop, type ExchangeHost } from './exchange-loop.js';
 import { Housekeeping } from './housekeeping/housekeeping.js';
-import { rescueAll, rescueFrom } from './housekeeping/rescue.js';
+import { Rescue } from './housekeeping/rescue.js';
 import { housekeepingTasks, type Retention } from './housekeeping/tasks.js';
 import { JobRun } from './job-run.js';
 import type { Lease } from './lease.js';
@@ -46,6 +46,7 @@ export class Worker implements ExchangeHost {
   private readonly held = new Set<JobRun>();
   private readonly loop: ExchangeLoop;
   private readonly listener: Listener | undefined;
+  private readonly rescue: Rescue;
   private readonly housekeeping: Housekeeping;
   private readonly leases: LeaseKeeper;
   private whenNothingHeld: (() => void)[] = [];
@@ -72,7 +73,9 @@ export class Worker implements ExchangeHost {
       this.leaseEvents(),
       logger,
     );
-    this.housekeeping = new Housekeeping(store, housekeepingTasks(store, settings, logger), logger);
+    this.rescue = new Rescue(store, logger);
+    const tasks = housekeepingTasks(store, this.rescue, settings);
+    this.housekeeping = new Housekeeping(store, tasks, logger);
     if (settings.listen) this.listener = new Listener(store.database, this.doorbellEvents());
   }
 
@@ -115,7 +118,7 @@ export class Worker implements ExchangeHost {
     await this.leases.begin();
     if (this.state !== 'running') return;
     this.housekeeping.start();
-    await this.rescueAtStart();
+    await this.rescue.atStart();
     await this.housekeeping.now('handlers');
   }
 
@@ -241,7 +244,7 @@ export class Worker implements ExchangeHost {
     return {
       begun: () => this.loop.ring(),
       lost: (lease) => this.leaseLost(lease),
-      overdue: (workerIds) => void this.rescue(workerIds),
+      overdue: (workerIds) => void this.rescue.from(workerIds),
     };
   }
 
@@ -252,27 +255,6 @@ export class Worker implements ExchangeHost {
     for (const run of this.slots.drainWaiting()) this.settleUnstarted(run);
     const runs = [...this.held].filter((run) => run.workerId === lease.workerId);
     this.interrupt(runs, 'LEASE_LOST', 'The lease was lost');
-  }
-
-  /** The scan that no sign asked for: it also finds jobs whose worker has no row. */
-  private async rescueAtStart(): Promise<void> {
-    try {
-      await rescueFrom(this.store, await this.store.listOverdue(), this.logger);
-      await rescueAll(this.store, true, this.logger);
-    } catch (error) {
-      this.logger.warn(
-        `The rescue at start failed (${describeError(error).message}); it is tried again later`,
-      );
-    }
-  }
-
-  private async rescue(workerIds: readonly string[]): Promise<void> {
-    try {
-      await rescueFrom(this.store, workerIds, this.logger);
-    } catch (error) {
-      // Those who are still overdue are seen again at the next heartbeat.
-      this.logger.debug(`Rescue failed: ${describeError(error).message}`);
-    }
   }
 
   private doorbellEvents(): ListenerEvents {

@@ -7,11 +7,12 @@ import type { HousekeepingTask } from './tasks.js';
 
 /**
  * Leaderless housekeeping: every worker looks after every task at about its interval, and whoever moves the
- * task's mark in the database does it. A task that fails is tried again at its next tick.
+ * task's mark in the database does it. One task at a time, on one connection. A task that fails is tried
+ * again at its next tick.
  */
 export class Housekeeping {
   private readonly timers = new Map<Task, () => void>();
-  private readonly underway = new Map<Task, Promise<void>>();
+  private lastTask: Promise<void> = Promise.resolve();
   private stopped = false;
 
   constructor(
@@ -24,21 +25,21 @@ export class Housekeeping {
     for (const task of this.tasks) this.tick(task);
   }
 
-  /** Does the task now, whoever's turn it is. Never rejects. */
+  /** Does the task as soon as possible, whoever's turn it is. Never rejects. */
   async now(task: Task): Promise<void> {
     const found = this.tasks.find((candidate) => candidate.task === task);
-    if (found) await this.attempt(found, () => found.run());
+    if (found) await this.inTurn(found, () => found.run());
   }
 
-  /** No new tick; resolves when what is under way has ended. */
+  /** No new tick; resolves when the task that is under way has ended. */
   async stop(): Promise<void> {
     this.stopped = true;
     for (const stopTimer of this.timers.values()) stopTimer();
-    await Promise.all(this.underway.values());
+    await this.lastTask;
   }
 
   private tick(task: HousekeepingTask): void {
-    void this.attempt(task, async () => {
+    void this.inTurn(task, async () => {
       if (await this.store.takeTask(task.task, task.interval)) await task.run();
     });
     // Drawn at random, so that processes that started together do not ask together.
@@ -49,21 +50,12 @@ export class Housekeeping {
     );
   }
 
-  private async attempt(task: HousekeepingTask, run: () => Promise<void>): Promise<void> {
-    if (this.stopped) return;
-    const before = this.underway.get(task.task);
-    const underway = this.runLogged(task, before, run);
-    this.underway.set(task.task, underway);
-    await underway;
-    if (this.underway.get(task.task) === underway) this.underway.delete(task.task);
+  private inTurn(task: HousekeepingTask, run: () => Promise<void>): Promise<void> {
+    this.lastTask = this.lastTask.then(() => this.attempt(task, run));
+    return this.lastTask;
   }
 
-  private async runLogged(
-    { task }: HousekeepingTask,
-    before: Promise<void> | undefined,
-    run: () => Promise<void>,
-  ): Promise<void> {
-    await before;
+  private async attempt({ task }: HousekeepingTask, run: () => Promise<void>): Promise<void> {
     if (this.stopped) return;
     try {
       await run();

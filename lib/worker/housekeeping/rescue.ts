@@ -1,30 +1,67 @@
 import type { Logger } from '@nestjs/common';
 import type { JobStore } from '../../store/job-store.js';
+import { describeError } from '../error-record.js';
 
 const BATCH = 500;
 
-/** Declares overdue workers dead, then frees what they held. Others may do the same at the same time. */
-export async function rescueFrom(
-  store: JobStore,
-  overdue: readonly string[],
-  logger: Logger,
-): Promise<void> {
-  for (const workerId of overdue) {
-    if (await store.declareDead(workerId)) {
-      logger.warn(`Worker ${workerId} is dead: its lease has expired. Its jobs run elsewhere now`);
+/** Brings back the jobs of workers that are gone. Every worker does it; they don't get in each other's way. */
+export class Rescue {
+  private underway: Promise<void> | undefined;
+
+  constructor(
+    private readonly store: JobStore,
+    private readonly logger: Logger,
+  ) {}
+
+  /** The scan that no sign asked for: it also finds jobs whose worker has no row. Never rejects. */
+  atStart(): Promise<void> {
+    return this.once(async () => {
+      await this.declareDead(await this.store.listOverdue());
+      await this.freeJobs(true);
+    });
+  }
+
+  /** Declares overdue workers dead, then frees what they held. Never rejects. */
+  from(overdue: readonly string[]): Promise<void> {
+    return this.once(async () => {
+      await this.declareDead(overdue);
+      await this.freeJobs(false);
+    });
+  }
+
+  /** Frees the jobs of workers that have no row, and of dead ones. */
+  strays(): Promise<void> {
+    return this.freeJobs(true);
+  }
+
+  /** One at a time, on one connection: who is overdue still will be seen again at the next heartbeat. */
+  private once(work: () => Promise<void>): Promise<void> {
+    this.underway ??= work()
+      .catch((error: unknown) => {
+        const { message } = describeError(error);
+        this.logger.debug(`A rescue failed (${message}); it is tried again at the next heartbeat`);
+      })
+      .finally(() => {
+        this.underway = undefined;
+      });
+    return this.underway;
+  }
+
+  private async declareDead(workerIds: readonly string[]): Promise<void> {
+    for (const workerId of workerIds) {
+      if (!(await this.store.declareDead(workerId))) continue;
+      this.logger.warn(`Worker ${workerId} is dead: its lease has expired`);
     }
   }
-  await rescueAll(store, false, logger);
-}
 
-/** Frees the jobs of dead workers; with `strays`, also of workers that have no row. */
-export async function rescueAll(store: JobStore, strays: boolean, logger: Logger): Promise<void> {
-  for (;;) {
-    const rescued = await store.rescue(strays, BATCH);
-    for (const { id, kind, worker, outcome } of rescued) {
-      const end = outcome === 'freed' ? 'is due again' : 'had no attempts left: it is failed now';
-      logger.warn(`Job ${id} (${kind}) of the dead worker ${worker} ${end}`);
+  private async freeJobs(strays: boolean): Promise<void> {
+    for (;;) {
+      const rescued = await this.store.rescue(strays, BATCH);
+      for (const { id, kind, worker, outcome } of rescued) {
+        const end = outcome === 'freed' ? 'is due again' : 'had no attempts left: it is failed now';
+        this.logger.warn(`Job ${id} (${kind}) of the dead worker ${worker} ${end}`);
+      }
+      if (rescued.length < BATCH) return;
     }
-    if (rescued.length < BATCH) return;
   }
 }

@@ -1,7 +1,6 @@
-import type { Logger } from '@nestjs/common';
 import type { JobStore } from '../../store/job-store.js';
 import type { Task } from '../../store/statements/maintenance.js';
-import { rescueAll } from './rescue.js';
+import type { Rescue } from './rescue.js';
 
 const BATCH = 1_000;
 
@@ -22,8 +21,8 @@ export interface HousekeepingTask {
 
 export function housekeepingTasks(
   store: JobStore,
+  rescue: Rescue,
   retention: Retention,
-  logger: Logger,
 ): HousekeepingTask[] {
   return [
     {
@@ -47,7 +46,7 @@ export function housekeepingTasks(
     {
       task: 'strays',
       interval: 5 * 60_000,
-      run: () => rescueAll(store, true, logger),
+      run: () => rescue.strays(),
     },
     {
       task: 'handlers',
