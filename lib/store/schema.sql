@@ -105,7 +105,7 @@ with (
   autovacuum_vacuum_cost_delay = 0,
   autovacuum_vacuum_scale_factor = 0.01,
   autovacuum_vacuum_threshold = 1000,
-  fillfactor = 50,
+  fillfactor = 45,
   vacuum_truncate = off
 );
 CREATE UNIQUE INDEX jobs_dedupe ON pgqueue.jobs USING btree (kind, dedupe_key) WHERE (dedupe_key IS NOT NULL);

@@ -2,7 +2,8 @@
 export const tables = /* sql */ `
 -- What is pending, and nothing else, so that it stays small and hot.
 -- A claim is a HOT update: no index below, and no index predicate, names a column that a claim changes
--- (locked_by, attempts, lease_no, status), and half of each page is kept free for the new versions.
+-- (locked_by, attempts, lease_no, status), and more than half of each page is kept free: a version that
+-- names its worker is 16 bytes longer, so at a fillfactor of 50 the claim of every tenth small job was not HOT.
 create table pgqueue.jobs (
   id           bigint generated always as identity primary key,
   queue        text not null default 'default' check (octet_length(queue) between 1 and 255),
@@ -26,7 +27,7 @@ create table pgqueue.jobs (
   meta         jsonb,
   created_at   timestamptz not null default now()
 ) with (
-  fillfactor = 50,
+  fillfactor = 45,
   autovacuum_vacuum_scale_factor = 0.01,
   autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_delay = 0,
