@@ -77,7 +77,7 @@ export class QueueService {
   }
 
   /** A job, wherever it stands; undefined if there is none (its history may be over). */
-  get<K extends JobKind = JobKind>(id: string): Promise<JobRecord<K> | undefined> {
+  async get<K extends JobKind = JobKind>(id: string): Promise<JobRecord<K> | undefined> {
     return this.ports.store.getJob(checkedId(id)) as Promise<JobRecord<K> | undefined>;
   }
 
@@ -107,7 +107,7 @@ export class QueueService {
   /**
    * Ends a pending job before it runs; its row goes to the history as `cancelled`.
    */
-  cancel(id: string): Promise<CancelOutcome> {
+  async cancel(id: string): Promise<CancelOutcome> {
     return this.ports.store.cancel(checkedId(id));
   }
 
@@ -132,7 +132,7 @@ export class QueueService {
    * Runs what is due in this process until nothing is left or a bound is reached, whether or not it has a
    * worker: for serverless functions, scripts and tests. Rescues jobs of dead workers first.
    */
-  drain(options: DrainOptions = {}): Promise<DrainResult> {
+  async drain(options: DrainOptions = {}): Promise<DrainResult> {
     return this.ports.drain(options);
   }
 
