@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import { InvalidJobError } from '../contracts/errors.js';
-import { isStorableText } from '../contracts/storable.js';
+import { isStorableJson, isStorableText } from '../contracts/storable.js';
 
 /** A job carries arguments, not files: what is larger belongs in a table or a bucket, with its key in the job. */
 export const MAX_JSON_BYTES = 1024 * 1024;
@@ -12,14 +12,36 @@ const MAX_DEPTH = 500;
  * @throws InvalidJobError naming the path of what JSON or PostgreSQL can't hold
  */
 export function jsonText(value: unknown, path: string): string {
-  check(value, path, []);
-  const text = JSON.stringify(value);
+  const text = stringify(value, path);
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_JSON_BYTES) {
     throw new InvalidJobError(
       path,
       `has ${bytes} bytes as JSON, but at most ${MAX_JSON_BYTES} are allowed. Store the data elsewhere and put its key into the job.`,
     );
+  }
+  return text;
+}
+
+function stringify(value: unknown, path: string): string {
+  let text: string | undefined;
+  try {
+    check(value, path, []);
+    text = JSON.stringify(value) as string | undefined;
+  } catch (error) {
+    if (error instanceof InvalidJobError) throw error;
+    const problem = "can't be read: a getter or toJSON in it threw. See the `cause` of this error.";
+    throw Object.assign(new InvalidJobError(path, problem), { cause: error });
+  }
+  if (text === undefined) {
+    throw new InvalidJobError(
+      path,
+      'is undefined by its toJSON, which is no JSON value. Use null.',
+    );
+  }
+  // What a getter or toJSON answered the second time has not been checked.
+  if (!isStorableJson(text)) {
+    throw new InvalidJobError(path, "holds text that PostgreSQL can't store. Remove it first.");
   }
   return text;
 }

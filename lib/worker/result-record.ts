@@ -1,4 +1,4 @@
-import { storableText } from '../contracts/storable.js';
+import { isStorableJson, storableText } from '../contracts/storable.js';
 import { describeError } from './error-record.js';
 
 /** A result is for looking at, not for storing files: larger ones are replaced by a marker. */
@@ -17,9 +17,7 @@ export function resultRecord(value: unknown): string | undefined {
     return marker(describeError(error).message);
   }
   if (text === undefined) return undefined;
-  // JSON.stringify escapes lone surrogates itself, and jsonb refuses both escapes.
-  if (/(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/i.test(text))
-    return marker('it holds characters that jsonb refuses');
+  if (!isStorableJson(text)) return marker('it holds characters that jsonb refuses');
   if (Buffer.byteLength(text) > MAX_RESULT_BYTES)
     return marker(`it is larger than ${MAX_RESULT_BYTES} bytes`);
   return text;
