@@ -1,0 +1,152 @@
+import type { JobOptions } from '../../lib/contracts/enqueue.js';
+import { InvalidJobError } from '../../lib/contracts/errors.js';
+import { draftJob } from '../../lib/queue/job-draft.js';
+
+const draft = (options: JobOptions = {}, payload: unknown = {}, kind = 'mail') =>
+  draftJob(kind, payload, options, undefined);
+
+test('a kind and a payload are a complete job', () => {
+  expect(draft({}, { to: 'a' })).toEqual({
+    kind: 'mail',
+    queue: 'default',
+    payload: '{"to":"a"}',
+    priority: null,
+    runAt: null,
+    delayMs: null,
+    maxAttempts: null,
+    dedupeKey: null,
+    meta: null,
+  });
+});
+
+test('no payload is an empty object, and null is null', () => {
+  expect(draftJob('mail', undefined, {}, undefined).payload).toBe('{}');
+  expect(draft({}, null).payload).toBe('null');
+});
+
+test('what is not said comes from the handler of the kind, and what is said goes before it', () => {
+  const defaults = { queue: 'bulk', maxAttempts: 9 };
+  expect(draftJob('mail', {}, {}, defaults)).toMatchObject({ queue: 'bulk', maxAttempts: 9 });
+  expect(draftJob('mail', {}, { queue: 'fast', maxAttempts: 1 }, defaults)).toMatchObject({
+    queue: 'fast',
+    maxAttempts: 1,
+  });
+});
+
+test('every option is taken over as the database takes it', () => {
+  expect(
+    draft({ priority: -32_768, delay: '1.5s', maxAttempts: 3, dedupe: 'k', meta: { trace: 1 } }),
+  ).toMatchObject({
+    priority: -32_768,
+    delayMs: 1_500,
+    maxAttempts: 3,
+    dedupeKey: 'k',
+    meta: '{"trace":1}',
+  });
+  expect(draft({ dedupe: { key: 'k' } }).dedupeKey).toBe('k');
+});
+
+describe('an instant', () => {
+  const good: [Date | string, string][] = [
+    [new Date(1_900_000_000_123), '2030-03-17T17:46:40.123Z'],
+    ['2030-03-17T17:46:40.123Z', '2030-03-17T17:46:40.123Z'],
+    ['2030-03-17t17:46:40z', '2030-03-17T17:46:40.000Z'],
+    ['2030-03-17 17:46Z', '2030-03-17T17:46:00.000Z'],
+    ['2030-03-17T23:16:40.5+05:30', '2030-03-17T17:46:40.500Z'],
+    ['2030-03-17T14:16:40-03:30', '2030-03-17T17:46:40.000Z'],
+    ['1970-01-01T00:00:00Z', '1970-01-01T00:00:00.000Z'],
+  ];
+  test.each(good)('B06: %p is stored to the millisecond', (runAt, stored) => {
+    expect(draft({ runAt }).runAt).toBe(stored);
+  });
+
+  const bad: unknown[] = [
+    '2030-03-17T17:46:40',
+    '2030-03-17',
+    '17:46',
+    'tomorrow',
+    '2030-03-17T17:46:40 Europe/Berlin',
+    '2030-13-17T17:46:40Z',
+    '2030-03-17T25:46:40Z',
+    '+010000-01-01T00:00:00Z',
+    '',
+    1_900_000_000_123,
+    new Date(Number.NaN),
+    new Date(8.64e15),
+    new Date(-8.64e15),
+    null,
+    { toISOString: () => '2030-03-17T17:46:40Z' },
+  ];
+  test.each(bad.map((runAt) => [runAt]))('B06: %p is refused', (runAt) => {
+    expect(refusal({ runAt } as JobOptions).path).toBe('runAt');
+  });
+});
+
+const BAD: [string, object, string][] = [
+  ['a delay beside an instant', { delay: 1, runAt: new Date() }, 'delay'],
+  ['a negative delay', { delay: -1 }, 'delay'],
+  ['a delay that is no duration', { delay: 'soon' }, 'delay'],
+  ['a delay of NaN', { delay: Number.NaN }, 'delay'],
+  ['a priority that is no whole number', { priority: 0.5 }, 'priority'],
+  ['a priority that smallint does not hold', { priority: 32_768 }, 'priority'],
+  ['a priority that is text', { priority: '1' }, 'priority'],
+  ['no attempts', { maxAttempts: 0 }, 'maxAttempts'],
+  ['endless attempts', { maxAttempts: Infinity }, 'maxAttempts'],
+  ['an empty queue', { queue: '' }, 'queue'],
+  ['a queue with NUL', { queue: 'a\0' }, 'queue'],
+  ['a queue of 256 bytes', { queue: 'ä'.repeat(128) }, 'queue'],
+  ['B01: NUL in the dedupe key', { dedupe: 'a\0' }, 'dedupe'],
+  ['B01: half a pair in the dedupe key', { dedupe: { key: '\ud83d' } }, 'dedupe.key'],
+  ['an empty dedupe key', { dedupe: '' }, 'dedupe'],
+  ['a dedupe key of 1,025 bytes', { dedupe: 'x'.repeat(1_025) }, 'dedupe'],
+  ['a dedupe key that is a number', { dedupe: 5 }, 'dedupe'],
+  ['a dedupe without a key', { dedupe: {} }, 'dedupe.key'],
+  ['a dedupe that is null', { dedupe: null }, 'dedupe'],
+  ['an unknown member of dedupe', { dedupe: { key: 'k', until: 'x' } }, 'dedupe.until'],
+  ['meta that is an array', { meta: [] }, 'meta'],
+  ['meta that is null', { meta: null }, 'meta'],
+  ['B01: NUL in meta', { meta: { a: { b: '\0' } } }, 'meta.a.b'],
+  ['a misspelt option', { dely: 1 }, 'dely'],
+];
+test.each(BAD)('%s is refused, and the error names it', (_, options, path) => {
+  expect(refusal(options as JobOptions).path).toBe(path);
+});
+
+test.each([[undefined], [null], [5], [''], ['a\0'], ['\ud83d'], ['x'.repeat(256)], [['mail']]])(
+  'B01: the kind %p is refused',
+  (kind) => {
+    const error = thrownBy(() => draftJob(kind as string, {}, {}, undefined));
+    expect(error.path).toBe('kind');
+  },
+);
+
+test('a kind of 255 bytes, whatever its characters, is taken', () => {
+  expect(draft({}, {}, 'x'.repeat(255)).kind).toHaveLength(255);
+  expect(draft({}, {}, ' 😀 ').kind).toBe(' 😀 ');
+});
+
+test('the path of one job of many begins with its place', () => {
+  const error = thrownBy(() =>
+    draftJob('mail', { items: [{ name: '\0' }] }, {}, undefined, 'jobs[2].'),
+  );
+  expect(error.path).toBe('jobs[2].payload.items[0].name');
+});
+
+test('options that are no object are refused', () => {
+  expect(refusal(null as unknown as JobOptions).path).toBe('options');
+  expect(refusal('5s' as unknown as JobOptions).path).toBe('options');
+});
+
+function refusal(options: JobOptions): InvalidJobError {
+  return thrownBy(() => draft(options));
+}
+
+function thrownBy(work: () => unknown): InvalidJobError {
+  try {
+    work();
+  } catch (error) {
+    expect(error).toBeInstanceOf(InvalidJobError);
+    return error as InvalidJobError;
+  }
+  throw new Error('It was not refused');
+}
