@@ -5,26 +5,26 @@ import type { JobContext } from './job.js';
 /** Options of `@JobHandler`. */
 export interface JobHandlerOptions {
   /** The queue that `enqueue` of this kind goes to. Default `'default'`. */
-  readonly queue?: string;
+  readonly queue?: string | undefined;
   /**
    * How many jobs of this kind this process runs at once. By default they share the slots of their
    * queue (`worker.concurrency`).
    */
-  readonly concurrency?: number;
+  readonly concurrency?: number | undefined;
   /** How often a job of this kind may be begun, the first time included. Default 5. */
-  readonly maxAttempts?: number;
+  readonly maxAttempts?: number | undefined;
   /** Default: exponential from 2 s to 10 minutes, jitter 0.5. */
-  readonly backoff?: BackoffOptions;
+  readonly backoff?: BackoffOptions | undefined;
   /** How long one attempt may take before its signal is aborted and it counts as failed. Default: no limit. */
-  readonly timeout?: Duration;
+  readonly timeout?: Duration | undefined;
   /** `false` keeps no history of this kind's finished jobs. Default: as the module's `keepDone` says. */
-  readonly keepDone?: boolean;
+  readonly keepDone?: boolean | undefined;
   /** Which errors are worth another attempt. Default: as the module's `retryable` says. */
-  readonly retryable?: RetryableRule;
+  readonly retryable?: RetryableRule | undefined;
   /** The named instance that this handler belongs to. Default: the one without a name. */
-  readonly instance?: string;
+  readonly instance?: string | undefined;
   /** Whether global guards, interceptors, pipes and filters run too. Default false: they are written for HTTP. */
-  readonly globalEnhancers?: boolean;
+  readonly globalEnhancers?: boolean | undefined;
 }
 
 /** A handler as the worker sees it: a plain function with every setting resolved. */

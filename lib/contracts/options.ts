@@ -18,55 +18,59 @@ export interface PoolClientLike {
 /** What the worker of this process does. Durations are milliseconds or strings such as `'30s'`. */
 export interface WorkerOptions {
   /** Shown in `workers.name`. Default: `host:pid`. */
-  readonly name?: string;
-  /** Slots of each queue in this process: jobs of one queue that run at once. Default 20. */
-  readonly concurrency?: number;
+  readonly name?: string | undefined;
+  /**
+   * Slots of each queue in this process: jobs of one queue that run at once. A handler with a `concurrency`
+   * of its own has its slots beside these. Default 20.
+   */
+  readonly concurrency?: number | undefined;
   /**
    * Queues to serve, with their own slots if given. Default: `'default'` and every queue that a handler
    * names. A job in a queue that nobody serves waits.
    */
-  readonly queues?: readonly string[] | Readonly<Record<string, { readonly concurrency?: number }>>;
+  readonly queues?:
+    readonly string[] | Readonly<Record<string, { readonly concurrency?: number }>> | undefined;
   /** How long after its last sign of life a worker counts as dead and its jobs run elsewhere. Default 30 s. */
-  readonly lease?: Duration;
+  readonly lease?: Duration | undefined;
   /** How often the lease is renewed. Default: a third of the lease. */
-  readonly heartbeat?: Duration;
+  readonly heartbeat?: Duration | undefined;
   /** How often to look for work that no notification announced. Default 2 s, or 500 ms without a listener. */
-  readonly pollInterval?: Duration;
+  readonly pollInterval?: Duration | undefined;
   /** How long running jobs may go on after the application began to close. Default 10 s. */
-  readonly shutdownGrace?: Duration;
+  readonly shutdownGrace?: Duration | undefined;
 }
 
 /** Options of `PgQueueModule.forRoot`. One of `connectionString` and `pool` is needed. */
 export interface PgQueueOptions {
   /** Where the jobs live: the database of your application. */
-  readonly connectionString?: string;
+  readonly connectionString?: string | undefined;
   /** Your own `pg.Pool`: enqueues use it, it is never closed; the worker makes connections of its own. */
-  readonly pool?: PoolLike;
+  readonly pool?: PoolLike | undefined;
   /** How many connections `QueueService` may open (outside your own pool). Default 10. */
-  readonly maxConnections?: number;
+  readonly maxConnections?: number | undefined;
   /** Any identifier; it is quoted. Default `'pgqueue'`. */
-  readonly schema?: string;
+  readonly schema?: string | undefined;
   /**
    * `'auto'` creates and upgrades the schema at start, `'check'` stops the start if it is not up to date,
    * `false` does neither. Default `'auto'`.
    */
-  readonly migrate?: 'auto' | 'check' | false;
+  readonly migrate?: 'auto' | 'check' | false | undefined;
   /** `false`: this process enqueues only. Default `{}`: it works too. */
-  readonly worker?: false | WorkerOptions;
+  readonly worker?: false | WorkerOptions | undefined;
   /**
    * Wake-up by LISTEN: `true` (default), `false` (polling only), or a direct connection string where
    * `connectionString` leads to a pooler in transaction mode, which can't LISTEN.
    */
-  readonly listen?: boolean | { readonly connectionString: string };
+  readonly listen?: boolean | { readonly connectionString: string } | undefined;
   /** How long finished jobs stay in `done_jobs`; `false` keeps none. Default 7 days. */
-  readonly keepDone?: Duration | false;
+  readonly keepDone?: Duration | false | undefined;
   /** How long failed jobs stay in `failed_jobs`; `false` keeps them for ever. Default 90 days. */
-  readonly keepFailed?: Duration | false;
+  readonly keepFailed?: Duration | false | undefined;
   /**
    * Which errors are worth another attempt. Default: all but validation errors and HTTP 4xx other than
    * 408, 425 and 429.
    */
-  readonly retryable?: RetryableRule;
+  readonly retryable?: RetryableRule | undefined;
 }
 
 /** The options of the worker with every default filled in; durations in milliseconds. */

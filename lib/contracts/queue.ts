@@ -2,12 +2,12 @@ import type { Duration } from './duration.js';
 
 /** Which failed jobs; a missing member restricts nothing. */
 export interface FailedFilter {
-  readonly kind?: string;
-  readonly queue?: string;
+  readonly kind?: string | undefined;
+  readonly queue?: string | undefined;
   /** Inclusive. */
-  readonly failedAfter?: Date;
+  readonly failedAfter?: Date | undefined;
   /** Exclusive. */
-  readonly failedBefore?: Date;
+  readonly failedBefore?: Date | undefined;
 }
 
 /** What `cancel` did. `running` and `finished` mean that nothing was changed. */
@@ -34,9 +34,9 @@ export interface JobCounts {
 
 export interface DrainOptions {
   /** Runs at most this many jobs. Default: no bound. */
-  readonly max?: number;
+  readonly max?: number | undefined;
   /** Begins no job after this time, and gives running ones the worker's shutdown grace. Default 30 s. */
-  readonly timeout?: Duration;
+  readonly timeout?: Duration | undefined;
 }
 
 export interface DrainResult {

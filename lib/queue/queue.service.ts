@@ -111,7 +111,7 @@ export class QueueService {
     return this.ports.store.cancel(checkedId(id));
   }
 
-  /** How many jobs are pending or failed, over all queues. History is not counted. */
+  /** How many jobs are pending or failed, over all queues. Done ones are history, which may be too large to count. */
   async counts(): Promise<JobCounts> {
     const counts = {
       queued: 0,

@@ -27,13 +27,35 @@ export async function makeDaysAhead(database: Database): Promise<void> {
 
 /** Detaches and drops the tables of days that ended more than `keep` ms ago. */
 export async function dropOldDays(database: Database, keep: number): Promise<void> {
+  if ((await listOldDays(database, keep)).length === 0) return;
+  await onDirectClient(database, async (client) => {
+    if (!(await isTheOnlyOne(client, database))) return;
+    for (const day of await listOldDays(database, keep)) {
+      // One at a time may be half detached: PostgreSQL refuses to begin with the next one.
+      if (!(await ifUnlocked(() => dropDay(client, database, day)))) return;
+    }
+  });
+}
+
+/** The one that is half detached first, whatever its age: it stands in the way of all others. */
+async function listOldDays(database: Database, keep: number): Promise<HistoryDay[]> {
   const keptDays = Math.ceil(keep / 86_400_000);
   const days = await database.engine.run(listDays, 0);
-  const old = days.filter(({ age, state }) => age > keptDays && state !== 'missing');
-  if (old.length === 0) return;
-  await onDirectClient(database, async (client) => {
-    for (const day of old) await ifUnlocked(() => dropDay(client, database, day));
-  });
+  return [
+    ...days.filter(({ state }) => state === 'detaching'),
+    ...days.filter(
+      ({ age, state }) => age > keptDays && (state === 'attached' || state === 'detached'),
+    ),
+  ];
+}
+
+/** Whether nobody else drops days of this schema now. Holds until the client ends. */
+async function isTheOnlyOne(client: Client, database: Database): Promise<boolean> {
+  const { rows } = await client.query<{ locked: string }>(
+    `select pg_try_advisory_lock(hashtextextended('nestjs-pg-queue drop history ' || $1, 0))::text as locked`,
+    [database.schema],
+  );
+  return rows[0]?.locked === 'true';
 }
 
 /** A plain table first, then ATTACH: neither stands in the way of a settle. */
@@ -85,12 +107,14 @@ async function onDirectClient(
   }
 }
 
-/** 55P03: someone holds a lock. The next tick tries again. */
-async function ifUnlocked(work: () => Promise<void>): Promise<void> {
+/** False if someone holds a lock (55P03). The next tick tries again. */
+async function ifUnlocked(work: () => Promise<void>): Promise<boolean> {
   try {
     await work();
+    return true;
   } catch (error) {
     if (errorCode(error) !== '55P03') throw error;
+    return false;
   }
 }
 

@@ -100,7 +100,8 @@ class Context implements JobContext {
     this.maxAttempts = job.maxAttempts;
     this.meta = job.meta === null ? null : (JSON.parse(job.meta) as Record<string, unknown>);
     this.createdAt = new Date(job.createdAt);
-    this.idempotencyKey = `${job.kind}:${job.id}`;
+    // With the time, since another database counts its ids from 1 too. ASCII, so that it fits a header.
+    this.idempotencyKey = `job-${job.id}-${Math.floor(job.createdAt)}`;
   }
 
   get logger(): Logger {
