@@ -6,15 +6,20 @@
 export function forSchema(sql: string, schema: string): string {
   const quoted = quoteIdentifier(schema);
   // A schema may be called anything, even like the tag that ends a function's body.
-  const tag = schema.includes('$fn$') ? '$pgqueue_body$' : '$fn$';
+  let tag = '$fn$';
+  for (let n = 1; schema.includes(tag); n += 1) tag = `$fn${n}$`;
   return sql.replaceAll(PLACES, (place, name: string | undefined) => {
+    if (place.startsWith('--')) return place;
     if (name !== undefined) return quoteLiteral(`${quoted}.${name}`);
     return place === '$fn$' ? tag : quoted;
   });
 }
 
-/** In one pass, so that nothing inside a schema's name is taken for a place. */
-const PLACES = /'pgqueue\.(\w+)'|\bpgqueue(?=[.;])|\$fn\$/g;
+/**
+ * In one pass, so that nothing inside a schema's name is taken for a place. Comments are places that stay:
+ * a schema whose name has a line break would end them.
+ */
+const PLACES = /--.*|'pgqueue\.(\w+)'|\bpgqueue(?=[.;])|\$fn\$/g;
 
 /** An identifier as SQL text. */
 export function quoteIdentifier(name: string): string {
