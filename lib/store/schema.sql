@@ -96,6 +96,7 @@ END) stored,
   created_at timestamp with time zone not null default now(),
   constraint jobs_pkey PRIMARY KEY (id),
   constraint jobs_dedupe_key_check CHECK (((octet_length(dedupe_key) >= 1) AND (octet_length(dedupe_key) <= 1024))),
+  constraint jobs_errors_check CHECK ((jsonb_typeof(errors) = 'array'::text)),
   constraint jobs_kind_check CHECK (((octet_length(kind) >= 1) AND (octet_length(kind) <= 255))),
   constraint jobs_queue_check CHECK (((octet_length(queue) >= 1) AND (octet_length(queue) <= 255))),
   constraint jobs_waits_for_check CHECK ((waits_for = ANY (ARRAY['time'::text, 'slot'::text, 'handler'::text, 'parents'::text])))

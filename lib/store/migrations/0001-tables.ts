@@ -23,7 +23,7 @@ create table pgqueue.jobs (
   locked_by    uuid,
   dedupe_key   text check (octet_length(dedupe_key) between 1 and 1024),
   last_error   text,
-  errors       jsonb,
+  errors       jsonb check (jsonb_typeof(errors) = 'array'),
   meta         jsonb,
   created_at   timestamptz not null default now()
 ) with (
