@@ -26,6 +26,7 @@ export class Lease {
   /** Which connection may claim: the database counts it up at each {@link JobStore.reconcile}. */
   epoch = 0;
   private over = false;
+  private deadline = Infinity;
   private stopDeadline: () => void = () => {};
   private stopHeartbeat: () => void = () => {};
 
@@ -51,6 +52,11 @@ export class Lease {
     if (this.over) return;
     this.end();
     this.events.lost();
+  }
+
+  /** Looks at the clock: a handler that blocked the event loop has held up the timer that does. */
+  loseIfOver(): void {
+    if (performance.now() >= this.deadline) this.lose();
   }
 
   /** No heartbeat any more, and no loss: the worker stops by itself. */
@@ -85,8 +91,9 @@ export class Lease {
 
   private renewedAt(sentAt: number): void {
     this.stopDeadline();
-    const left = this.settings.lease * (1 - SAFETY_MARGIN) - (performance.now() - sentAt);
-    this.stopDeadline = startTimer(Math.max(0, left), () => this.lose());
+    this.deadline = sentAt + this.settings.lease * (1 - SAFETY_MARGIN);
+    const left = Math.max(0, this.deadline - performance.now());
+    this.stopDeadline = startTimer(left, () => this.lose());
   }
 
   private scheduleHeartbeat(ms: number): void {

@@ -191,6 +191,8 @@ export class Worker implements ExchangeHost {
 
   private async run(run: JobRun): Promise<void> {
     const { settlement, backoffFault } = await run.run();
+    // While the run is held, so that its signal is aborted too: what it began may still be going on.
+    this.leases.current?.loseIfOver();
     if (backoffFault !== undefined) {
       const { message } = describeError(backoffFault);
       this.logger.error(
