@@ -1,5 +1,4 @@
-import type { JobRow } from '../../lib/store/statements/enqueue-many.js';
-import { done, exchange, openStore, startWorker, type TestStore } from '../support/store.js';
+import { done, draft, exchange, openStore, startWorker, type TestStore } from '../support/store.js';
 import type { Settlement } from '../../lib/store/statements/exchange.js';
 
 let t: TestStore;
@@ -8,18 +7,6 @@ beforeAll(async () => {
   t = await openStore();
 });
 afterAll(() => t.close());
-
-const KEYED: JobRow = {
-  queue: 'default',
-  kind: 'k',
-  payload: '{}',
-  priority: null,
-  runAt: null,
-  delayMs: null,
-  maxAttempts: null,
-  dedupeKey: 'K',
-  meta: null,
-};
 
 test('B10: fifty enqueues of one key at a time, against a worker that settles it at once, all get the id of a job that existed', async () => {
   const until = performance.now() + 3_000;
@@ -46,7 +33,7 @@ test('B10: fifty enqueues of one key at a time, against a worker that settles it
   let duplicates = 0;
   const enqueue = async (): Promise<void> => {
     while (performance.now() < until) {
-      const [row] = await t.store.enqueueMany([KEYED]);
+      const [row] = await t.store.enqueueMany([draft({ dedupeKey: 'K' })]);
       expect(row?.id).toEqual(expect.any(String));
       answered.add(row?.id as string);
       if (row?.inserted) inserted += 1;

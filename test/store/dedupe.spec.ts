@@ -2,6 +2,7 @@ import { cancel, retryMany } from '../../lib/store/statements/jobs.js';
 import { enqueueMany, type JobRow } from '../../lib/store/statements/enqueue-many.js';
 import {
   done,
+  draft,
   exchange,
   openStore,
   startWorker,
@@ -22,10 +23,7 @@ beforeAll(async () => {
 afterAll(() => t.close());
 beforeEach(() => t.observer.query('truncate pgqueue.jobs, pgqueue.failed_jobs, pgqueue.done_jobs'));
 
-function keyed(dedupeKey: string | null, fields: Partial<JobRow> = {}): JobRow {
-  const nothing = { priority: null, runAt: null, delayMs: null, maxAttempts: null, meta: null };
-  return { queue: 'default', kind: 'k', payload: '{}', dedupeKey, ...nothing, ...fields };
-}
+const keyed = (dedupeKey: string): JobRow => draft({ dedupeKey });
 
 async function enqueue(session: Session, key: string): Promise<{ id: string; inserted: boolean }> {
   const [row] = await session.run(enqueueMany, [keyed(key)]);

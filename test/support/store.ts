@@ -5,6 +5,7 @@ import { Database } from '../../lib/store/database.js';
 import { JobStore } from '../../lib/store/job-store.js';
 import { migrate } from '../../lib/store/migrator.js';
 import { forSchema, quoteIdentifier } from '../../lib/store/sql.js';
+import type { JobRow } from '../../lib/store/statements/enqueue-many.js';
 import type { Statement, TextRow } from '../../lib/store/statement.js';
 import {
   exchange as exchangeStatement,
@@ -149,14 +150,19 @@ export async function untilWaiting(observer: Session, waiting: Session): Promise
   });
 }
 
+/** What runs a statement of the package: a session, or the store's own connections. */
+export interface Runner {
+  run<Params, Row>(statement: Statement<Params, Row>, params: Params): Promise<Row[]>;
+}
+
 /** A worker that has just registered, with a lease of an hour unless told otherwise. */
 export async function startWorker(
-  session: Session,
+  runner: Runner,
   { kinds = ['k'], queues = ['default'], lease = 3_600_000 } = {},
 ): Promise<string> {
   const id = randomUUID();
   const self = { name: 'w', host: 'h', pid: 1, version: 'test' };
-  await session.run(register, { id, ...self, queues, kinds, lease });
+  await runner.run(register, { id, ...self, queues, kinds, lease });
   return id;
 }
 
@@ -187,12 +193,12 @@ export interface Exchanged {
   readonly spent: readonly string[];
 }
 
-export async function exchange(session: Session, request: Exchange): Promise<Exchanged> {
+export async function exchange(runner: Runner, request: Exchange): Promise<Exchanged> {
   const { worker, epoch = 0, settlements = [], want = 0, overflow = false } = request;
   const usual = want > 0 ? [{ queue: 'default', kinds: ['k'], want }] : [];
   const lanes = request.lanes ?? usual;
   const sent = { worker, epoch, settlements, lanes, overflow };
-  return sortAnswers(await session.run(exchangeStatement, sent));
+  return sortAnswers(await runner.run(exchangeStatement, sent));
 }
 
 function sortAnswers(rows: readonly ExchangeRow[]): Exchanged {
@@ -216,6 +222,22 @@ export function done(
   { keep = true, result }: { keep?: boolean; result?: string } = {},
 ): Settlement {
   return { id, leaseNo, action: 'done', result, keep };
+}
+
+/** A job as `enqueueMany` takes it; of kind `k` with nothing else said. */
+export function draft(fields: Partial<JobRow> = {}): JobRow {
+  return {
+    queue: 'default',
+    kind: 'k',
+    payload: '{}',
+    priority: null,
+    runAt: null,
+    delayMs: null,
+    maxAttempts: null,
+    dedupeKey: null,
+    meta: null,
+    ...fields,
+  };
 }
 
 /** That many jobs of kind `k`, by plain SQL; ids in order. */
