@@ -1,6 +1,7 @@
 import type { RegisteredHandler } from '../../lib/contracts/handler.js';
 import type { Lane } from '../../lib/store/statements/exchange.js';
 import { Slots } from '../../lib/worker/slots.js';
+import { seededRandom } from '../support/random.js';
 
 interface Job {
   readonly queue: string;
@@ -137,7 +138,7 @@ describe('whatever is claimed, run and drained', () => {
   const LIMITS = { own: 2, single: 1, stray: 3 };
 
   test.each([1, 2, 3, 4, 5])('no limit is passed and no slot is lost (seed %d)', (seed) => {
-    const random = mulberry32(seed);
+    const random = seededRandom(seed);
     const draw = <T>(from: readonly T[]): T | undefined => from[Math.floor(random() * from.length)];
     const slots = slotsOf(HANDLERS, QUEUES);
     const full = slots.lanes();
@@ -197,15 +198,4 @@ describe('whatever is claimed, run and drained', () => {
 function expectSame(some: readonly Job[], others: readonly Job[]): void {
   expect(some.length).toBe(others.length);
   expect(new Set(some)).toEqual(new Set(others));
-}
-
-/** Random numbers in [0, 1) that a seed repeats. */
-function mulberry32(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }
