@@ -58,6 +58,7 @@ const WORKER_OPTION_NAMES = [
  * @throws PgQueueError `INVALID_OPTION`, naming the option and what it may be.
  */
 export function resolveOptions(options: PgQueueOptions): ResolvedOptions {
+  if (!isPlainObject(options)) throw invalid('options', typeof options, 'an object');
   refuseUnknown('PgQueueModule options', options, OPTION_NAMES);
   const { connectionString, pool } = options;
   if (connectionString === undefined && pool === undefined) {
@@ -67,22 +68,17 @@ export function resolveOptions(options: PgQueueOptions): ResolvedOptions {
       'a connection string, unless `pool` is given',
     );
   }
-  if (
-    connectionString !== undefined &&
-    (typeof connectionString !== 'string' || !connectionString)
-  ) {
-    throw invalid('connectionString', typeof connectionString, 'a non-empty string');
-  }
+  if (connectionString !== undefined) checkConnectionString('connectionString', connectionString);
   if (pool !== undefined && typeof pool?.connect !== 'function') {
     throw invalid('pool', typeof pool, 'a pg.Pool');
   }
   const listen = resolveListen(options.listen);
   const worker = resolveWorker(options.worker, listen !== undefined);
-  if (worker && connectionString === undefined && pool?.options === undefined) {
+  if (connectionString === undefined && pool?.options === undefined) {
     throw invalid(
       'connectionString',
       undefined,
-      'given beside a `pool` that has no `options`, so that the worker can make connections of its own',
+      'given beside a `pool` that has no `options`, so that the queue can make connections of its own',
     );
   }
   return {
@@ -111,7 +107,7 @@ export function resolveWorkerOptions(
   options: WorkerOptions = {},
   listens = false,
 ): ResolvedWorkerOptions {
-  if (typeof options !== 'object' || Array.isArray(options)) {
+  if (!isPlainObject(options)) {
     throw invalid('worker', options, 'false or an object of worker options');
   }
   refuseUnknown('worker options', options, WORKER_OPTION_NAMES);
@@ -170,18 +166,43 @@ function resolveQueues(
   return new Map(
     entries.map(([name, settings]) => [
       queueName(`worker.queues`, name),
-      wholeNumber(`worker.queues.${name}.concurrency`, settings?.concurrency, concurrency),
+      queueConcurrency(`worker.queues.${name}`, settings, concurrency),
     ]),
   );
+}
+
+function queueConcurrency(
+  option: string,
+  settings: { readonly concurrency?: number },
+  otherwise: number,
+): number {
+  if (!isPlainObject(settings)) throw invalid(option, settings, 'an object: { concurrency }');
+  refuseUnknown(`options of \`${option}\``, settings, ['concurrency']);
+  return wholeNumber(`${option}.concurrency`, settings.concurrency, otherwise);
 }
 
 function resolveListen(listen: PgQueueOptions['listen']): ResolvedOptions['listen'] {
   if (listen === false) return undefined;
   if (listen === true || listen === undefined) return { connectionString: undefined };
-  if (typeof listen?.connectionString !== 'string' || !listen.connectionString) {
+  if (!isPlainObject(listen)) {
     throw invalid('listen', typeof listen, 'true, false or { connectionString }');
   }
+  refuseUnknown('options of `listen`', listen, ['connectionString']);
+  checkConnectionString('listen.connectionString', listen.connectionString);
   return { connectionString: listen.connectionString };
+}
+
+/** Now, and not at the first connect: that would look like an absent database. It may hold a password. */
+function checkConnectionString(option: string, value: unknown): void {
+  // `pg` also takes the path of a socket, and a URL without a host before its path.
+  const fits =
+    typeof value === 'string' &&
+    (value.startsWith('/') || URL.canParse(value.replace('@/', '@localhost/')));
+  if (fits) return;
+  throw new PgQueueError(
+    'INVALID_OPTION',
+    `The option \`${option}\` is no connection string. Give one such as postgres://user:password@host:5432/database, with special characters of the password percent-encoded.`,
+  );
 }
 
 function resolveMigrate(migrate: PgQueueOptions['migrate']): ResolvedOptions['migrate'] {
@@ -271,6 +292,10 @@ export function refuseUnknown(what: string, given: object, known: readonly strin
     'INVALID_OPTION',
     `The ${what} have no \`${unknown}\`. Known are: ${known.join(', ')}.`,
   );
+}
+
+function isPlainObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function show(value: unknown): string {
