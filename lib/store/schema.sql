@@ -245,6 +245,8 @@ comment on view pgqueue.all_jobs is 'Every job, wherever it stands, with one sta
 CREATE OR REPLACE FUNCTION pgqueue.archive_v1(p_rows tid[], p_status text, p_result_ids bigint[], p_results jsonb[], p_overflow boolean)
  RETURNS void
  LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
 AS $function$
 begin
   with gone as (
@@ -263,6 +265,8 @@ end $function$;
 CREATE OR REPLACE FUNCTION pgqueue.bury_v1(p_rows tid[], p_error jsonb, p_reporter uuid)
  RETURNS void
  LANGUAGE sql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
 AS $function$
   with gone as (
     delete from "pgqueue".jobs where ctid = any (p_rows) returning *

@@ -15,10 +15,12 @@ language sql immutable as $fn$
 $fn$;
 
 -- Moves jobs that the caller has locked to the history. p_result_ids and p_results are parallel.
+-- Pinned here too, as the next one is: a session keeps plans, and one that had cancelled or rescued jobs
+-- while the table was small read all of it in every exchange from then on.
 create function pgqueue.archive_v1(
   p_rows tid[], p_status text, p_result_ids bigint[], p_results jsonb[], p_overflow boolean
 ) returns void
-language plpgsql as $fn$
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $fn$
 begin
   with gone as (
     delete from pgqueue.jobs where ctid = any (p_rows) returning *
@@ -35,7 +37,7 @@ end $fn$;
 
 -- Moves jobs that the caller has locked to the dead letters. p_reporter is null for a job whose worker died.
 create function pgqueue.bury_v1(p_rows tid[], p_error jsonb, p_reporter uuid) returns void
-language sql as $fn$
+language sql set enable_seqscan = off set enable_bitmapscan = off as $fn$
   with gone as (
     delete from pgqueue.jobs where ctid = any (p_rows) returning *
   )
