@@ -8,11 +8,13 @@ import { TestEnvironment } from 'jest-environment-node';
 export default class StJohnsEnvironment extends TestEnvironment {
   #before = process.env.TZ;
 
+  /** @override */
   async setup() {
     process.env.TZ = 'America/St_Johns';
     await super.setup();
   }
 
+  /** @override */
   async teardown() {
     await super.teardown();
     if (this.#before === undefined) delete process.env.TZ;

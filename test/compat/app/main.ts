@@ -4,11 +4,24 @@ import 'reflect-metadata';
 import { deepStrictEqual } from 'node:assert';
 import { Inject, Injectable, Module, Scope } from '@nestjs/common';
 import { NestFactory, REQUEST } from '@nestjs/core';
-import { JobHandler, PgQueueModule, QueueService, type JobContext } from 'nestjs-pg-queue';
+import {
+  JobHandler,
+  PgQueueModule,
+  QueueService,
+  type JobContext,
+  type JobKinds,
+} from 'nestjs-pg-queue';
 
 interface Greeting {
   readonly to: string;
   readonly words: readonly string[];
+}
+
+// The names that the package re-exports can be added to from outside.
+declare module 'nestjs-pg-queue' {
+  interface JobKinds {
+    'compat.static': Greeting;
+  }
 }
 
 type Ran = { handler: string; payload: Greeting; jobId: string };
@@ -31,8 +44,9 @@ class StaticGreeter {
   constructor(private readonly witness: Witness) {}
 
   @JobHandler('compat.static')
-  greet(payload: Greeting, job: JobContext): void {
-    this.witness.saw({ handler: 'static', payload, jobId: job.id });
+  greet(payload: JobKinds['compat.static'], job: JobContext<'compat.static'>): void {
+    const { words } = job.payload;
+    this.witness.saw({ handler: 'static', payload: { ...payload, words }, jobId: job.id });
   }
 }
 
@@ -58,6 +72,12 @@ const connectionString = process.env.DATABASE_URL ?? '';
   providers: [Witness, StaticGreeter, ScopedGreeter],
 })
 class AppModule {}
+
+/** Compiled and never called. */
+export function refused(queue: QueueService): Promise<unknown> {
+  // @ts-expect-error -- a greeting goes to somebody
+  return queue.enqueue('compat.static', { words: [] });
+}
 
 async function main(): Promise<void> {
   const app = await NestFactory.createApplicationContext(AppModule, { abortOnError: false });

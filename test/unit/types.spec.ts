@@ -1,0 +1,96 @@
+import type {
+  JobContext,
+  JobKinds,
+  JobRecord,
+  NewJob,
+  PayloadOf,
+  QueueService,
+} from 'nestjs-pg-queue';
+
+// What an application writes, in as many files as it likes; test/compat does it to the packed package.
+declare module 'nestjs-pg-queue' {
+  interface JobKinds {
+    'types.email': { userId: string; copies?: number };
+    'types.nothing': undefined;
+  }
+}
+
+/** Whether two types are the same, and not only assignable. */
+type Same<A, B> =
+  (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+
+function holds<_Claim extends true>(): void {}
+
+describe('kinds that the application declares', () => {
+  it('have the payload that was declared, wherever it is read', () => {
+    type Email = { userId: string; copies?: number };
+    holds<Same<JobKinds['types.email'], Email>>();
+    holds<Same<PayloadOf<'types.email'>, Email>>();
+    holds<Same<JobContext<'types.email'>['payload'], Email>>();
+    holds<Same<JobContext<'types.email'>['kind'], 'types.email'>>();
+    holds<Same<JobRecord<'types.email'>['payload'], Email>>();
+    holds<Same<NonNullable<NewJob<'types.email'>['payload']>, Email>>();
+  });
+
+  it('are checked by enqueue and enqueueMany', () => {
+    function calls(queue: QueueService) {
+      const right = [
+        queue.enqueue('types.email', { userId: '7' }),
+        queue.enqueue('types.email', { userId: '7', copies: 2 }, { delay: '1m' }),
+        queue.enqueue('types.nothing'),
+        queue.enqueueMany([
+          { kind: 'types.email', payload: { userId: '7' } },
+          { kind: 'types.nothing' },
+          { kind: 'types.undeclared', payload: Math.random() },
+        ]),
+      ];
+      const wrong = [
+        // @ts-expect-error -- userId is a string
+        queue.enqueue('types.email', { userId: 7 }),
+        // @ts-expect-error -- userId is missing
+        queue.enqueue('types.email', {}),
+        // @ts-expect-error -- the kind has a payload
+        queue.enqueue('types.email'),
+        // @ts-expect-error -- there is no such member
+        queue.enqueue('types.email', { userId: '7', userld: '7' }),
+        // @ts-expect-error -- the kind has no payload
+        queue.enqueue('types.nothing', { userId: '7' }),
+        // @ts-expect-error -- there is no such option
+        queue.enqueue('types.email', { userId: '7' }, { delai: '1m' }),
+        queue.enqueueMany([
+          { kind: 'types.nothing' },
+          // @ts-expect-error -- userId is a string
+          { kind: 'types.email', payload: { userId: 7 } },
+        ]),
+      ];
+      return [right, wrong];
+    }
+    expect(calls).toBeInstanceOf(Function);
+  });
+
+  it('are read as declared by get, where the caller names the kind', () => {
+    async function read(queue: QueueService) {
+      const job = await queue.get<'types.email'>('1');
+      holds<Same<NonNullable<typeof job>['payload']['userId'], string>>();
+      const any = await queue.get('1');
+      holds<Same<NonNullable<typeof any>['payload'], unknown>>();
+    }
+    expect(read).toBeInstanceOf(Function);
+  });
+});
+
+describe('kinds that nobody declares', () => {
+  it('have a payload of type unknown, and take any', () => {
+    holds<Same<PayloadOf<'types.undeclared'>, unknown>>();
+    holds<Same<JobContext['payload'], unknown>>();
+    holds<Same<JobContext<'types.undeclared'>['payload'], unknown>>();
+    function calls(queue: QueueService, kind: string) {
+      return [
+        queue.enqueue('types.undeclared', 7),
+        queue.enqueue('types.undeclared'),
+        queue.enqueue(kind, { any: 'thing' }, { priority: 1 }),
+      ];
+    }
+    expect(calls).toBeInstanceOf(Function);
+  });
+});
