@@ -92,8 +92,9 @@ export class JobStore {
   async reconcile(
     worker: string,
     known: readonly string[],
+    limit: number,
   ): Promise<{ epoch: number | undefined; released: number; remaining: number }> {
-    return only(await this.database.engine.run(reconcile, { worker, known }));
+    return only(await this.database.engine.run(reconcile, { worker, known }, limit));
   }
 
   async retire(worker: string, limit: number): Promise<void> {

@@ -152,12 +152,12 @@ export class ExchangeLoop {
     try {
       rows = await this.store.exchange(request, this.limit);
     } catch (error) {
+      if (isBadData(error) && !isMissingDay(error) && settlements.length > 0) {
+        return this.isolate(workerId, settlements, error);
+      }
       this.outbox.add(workerId, ...settlements);
       if (isConnectionUnusable(error)) this.mustReconcile = true;
       if (isMissingDay(error)) return this.divertHistory();
-      if (isBadData(error) && settlements.length > 0) {
-        return this.isolate(workerId, settlements, error);
-      }
       throw error;
     }
     this.recovered();
@@ -215,7 +215,11 @@ export class ExchangeLoop {
   /** Finds claims whose answer was lost, and shuts out an exchange that may still be on its way. */
   private async reconcile(lease: Lease): Promise<void> {
     const known = [...this.host.heldJobs(lease.workerId), ...this.outbox.jobIds(lease.workerId)];
-    const { epoch, released, remaining } = await this.store.reconcile(lease.workerId, known);
+    const { epoch, released, remaining } = await this.store.reconcile(
+      lease.workerId,
+      known,
+      this.limit,
+    );
     if (epoch === undefined) return lease.lose();
     lease.epoch = epoch;
     this.mustReconcile = false;
@@ -237,19 +241,16 @@ export class ExchangeLoop {
 
   /** A batch that can't be stored is halved until the bad one stands alone; that one is recorded as failed. */
   private isolate(workerId: string, settlements: readonly Settlement[], error: unknown): number {
-    if (settlements.length > 1) {
-      this.batchLimit = Math.ceil(settlements.length / 2);
+    const [bad, ...others] = settlements;
+    this.batchLimit = others.length > 0 ? Math.ceil(settlements.length / 2) : MAX_SETTLEMENTS;
+    if (bad === undefined || others.length > 0 || isUnstorable(bad)) {
+      this.outbox.add(workerId, ...settlements);
+      // Not even its failure can be stored: as in an outage, with pauses.
+      if (others.length === 0) throw error;
     } else {
-      for (const { id, leaseNo } of this.outbox.take(workerId, 1)) {
-        const { message } = describeError(error);
-        const record = {
-          name: 'OutcomeNotStorable',
-          message: `The outcome can't be stored: ${message}`,
-        };
-        this.logger.error(`Job ${id} counts as failed: ${record.message}`);
-        this.outbox.add(workerId, { id, leaseNo, action: 'fail', error: record });
-      }
-      this.batchLimit = MAX_SETTLEMENTS;
+      const failure = unstorable(bad, error);
+      this.logger.error(`Job ${bad.id} counts as failed: ${failure.error.message}`);
+      this.outbox.add(workerId, failure);
     }
     this.ring();
     return 1;
@@ -272,4 +273,16 @@ export class ExchangeLoop {
     this.logger.log(`The database answers again after ${seconds} s`);
     this.failures = 0;
   }
+}
+
+const UNSTORABLE = 'OutcomeNotStorable';
+
+/** What takes the place of a settlement that the database refuses. */
+function unstorable({ id, leaseNo }: Settlement, reason: unknown) {
+  const message = `The outcome can't be stored: ${describeError(reason).message}`;
+  return { id, leaseNo, action: 'fail', error: { name: UNSTORABLE, message } } as const;
+}
+
+function isUnstorable(settlement: Settlement): boolean {
+  return settlement.action === 'fail' && settlement.error?.name === UNSTORABLE;
 }
