@@ -7,6 +7,7 @@ import type { ClaimedJob, ExchangeRow, Lane, Settlement } from '../store/stateme
 import { describeError } from './error-record.js';
 import type { Lease } from './lease.js';
 import { Outbox } from './outbox.js';
+import { isStorableFailure, storableFailure } from './unstorable.js';
 import { Wakeup } from './wakeup.js';
 
 /** Settlements of one exchange. Larger batches gain nothing more and hold row locks longer. */
@@ -18,6 +19,8 @@ const BUSY_RETRY_MS = 100;
 /** Claims whose answer was lost are looked for after every broken connection, and this often anyway. */
 const RECONCILE_EVERY_MS = 5 * 60_000;
 const RECONCILE_AGAIN_MS = 5_000;
+/** A job whose failure can't be stored either: somebody has to change the database. */
+const REFUSED_RETRY_MS = 5_000;
 /** How long history goes to the overflow table before the day's partition is tried again. */
 const OVERFLOW_MS = 60_000;
 /** A scheduled job is due, but another worker is promoting it: look again after this time. */
@@ -58,6 +61,7 @@ export class ExchangeLoop {
   private mustReconcile = false;
   private reconcileAt = performance.now() + RECONCILE_EVERY_MS;
   private overflowUntil = 0;
+  private refusedUntil = Infinity;
 
   constructor(
     private readonly store: JobStore,
@@ -122,6 +126,10 @@ export class ExchangeLoop {
 
   private async turn(): Promise<void> {
     const lease = this.host.currentLease();
+    if (performance.now() >= this.refusedUntil) {
+      this.refusedUntil = Infinity;
+      this.outbox.bringBack();
+    }
     // A life that is over can still settle what nobody has taken from it; those go first.
     for (const workerId of this.outbox.workerIds()) {
       if (workerId !== lease?.workerId) await this.exchange(workerId, 0, []);
@@ -243,12 +251,13 @@ export class ExchangeLoop {
   private isolate(workerId: string, settlements: readonly Settlement[], error: unknown): number {
     const [bad, ...others] = settlements;
     this.batchLimit = others.length > 0 ? Math.ceil(settlements.length / 2) : MAX_SETTLEMENTS;
-    if (bad === undefined || others.length > 0 || isUnstorable(bad)) {
+    if (bad === undefined || others.length > 0) {
       this.outbox.add(workerId, ...settlements);
-      // Not even its failure can be stored: as in an outage, with pauses.
-      if (others.length === 0) throw error;
+    } else if (isStorableFailure(bad)) {
+      this.outbox.setAside(workerId, bad);
+      this.refusedUntil = performance.now() + REFUSED_RETRY_MS;
     } else {
-      const failure = unstorable(bad, error);
+      const failure = storableFailure(bad, error);
       this.logger.error(`Job ${bad.id} counts as failed: ${failure.error.message}`);
       this.outbox.add(workerId, failure);
     }
@@ -273,16 +282,4 @@ export class ExchangeLoop {
     this.logger.log(`The database answers again after ${seconds} s`);
     this.failures = 0;
   }
-}
-
-const UNSTORABLE = 'OutcomeNotStorable';
-
-/** What takes the place of a settlement that the database refuses. */
-function unstorable({ id, leaseNo }: Settlement, reason: unknown) {
-  const message = `The outcome can't be stored: ${describeError(reason).message}`;
-  return { id, leaseNo, action: 'fail', error: { name: UNSTORABLE, message } } as const;
-}
-
-function isUnstorable(settlement: Settlement): boolean {
-  return settlement.action === 'fail' && settlement.error?.name === UNSTORABLE;
 }

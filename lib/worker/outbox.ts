@@ -6,6 +6,7 @@ import type { Settlement } from '../store/statements/exchange.js';
  */
 export class Outbox {
   private readonly byWorker = new Map<string, Settlement[]>();
+  private readonly aside: { readonly workerId: string; readonly settlement: Settlement }[] = [];
 
   add(workerId: string, ...settlements: readonly Settlement[]): void {
     const waiting = this.byWorker.get(workerId);
@@ -21,15 +22,28 @@ export class Outbox {
     return taken;
   }
 
+  /** Keeps a settlement back, so that nothing waits for it, until {@link bringBack}. */
+  setAside(workerId: string, settlement: Settlement): void {
+    this.aside.push({ workerId, settlement });
+  }
+
+  bringBack(): void {
+    for (const { workerId, settlement } of this.aside.splice(0)) this.add(workerId, settlement);
+  }
+
   /** The worker ids that have something to settle. */
   workerIds(): string[] {
     return [...this.byWorker.keys()];
   }
 
+  /** What is set aside included: the jobs are this worker's all the same. */
   jobIds(workerId: string): string[] {
-    return (this.byWorker.get(workerId) ?? []).map(({ id }) => id);
+    const aside = this.aside.filter((kept) => kept.workerId === workerId);
+    const all = [...(this.byWorker.get(workerId) ?? []), ...aside.map((kept) => kept.settlement)];
+    return all.map(({ id }) => id);
   }
 
+  /** Without what is set aside. */
   get size(): number {
     let size = 0;
     for (const waiting of this.byWorker.values()) size += waiting.length;

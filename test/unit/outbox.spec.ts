@@ -35,6 +35,20 @@ test('each worker id has its own, and is named while it has any', () => {
   expect(outbox.workerIds()).toEqual(['new']);
 });
 
+test('what is set aside is not sent, but known, until it is brought back', () => {
+  const outbox = new Outbox();
+  outbox.add('w', settlement('1'));
+  outbox.setAside('w', settlement('2'));
+  expect(outbox.jobIds('w')).toEqual(['1', '2']);
+  expect(outbox.size).toBe(1);
+  expect(ids(outbox.take('w', 500))).toEqual(['1']);
+  expect(outbox.workerIds()).toEqual([]);
+  outbox.bringBack();
+  outbox.bringBack();
+  expect(ids(outbox.take('w', 500))).toEqual(['2']);
+  expect(outbox.jobIds('w')).toEqual([]);
+});
+
 test('the caller keeps its array', () => {
   const outbox = new Outbox();
   const mine = [settlement('1')];
