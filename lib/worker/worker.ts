@@ -244,7 +244,11 @@ export class Worker implements ExchangeHost {
 
   private leaseEvents(): LeaseKeeperEvents {
     return {
-      begun: () => this.loop.ring(),
+      begun: () => {
+        this.loop.ring();
+        // Between two lives nobody may have handled its kinds, and their jobs were set aside.
+        void this.housekeeping.now('handlers');
+      },
       lost: (lease) => this.leaseLost(lease),
       overdue: (workerIds) => void this.rescue.from(workerIds),
     };
