@@ -69,7 +69,7 @@ export async function openStore(settings: StoreSettings = {}): Promise<TestStore
       await Promise.all(sessions.map((session) => session.close()));
       await database.close();
       await once(server, async (client) => {
-        if (settings.ownDatabase) await client.query(`drop database ${databaseOf(url)}`);
+        if (settings.ownDatabase) await client.query(`drop database ${databaseOf(url)} with (force)`);
         else await client.query(`drop schema ${quoteIdentifier(schema)} cascade`);
       });
     },
