@@ -1,15 +1,16 @@
 import type { BackoffOptions } from '../contracts/backoff.js';
 import type { JobHandlerOptions, RegisteredHandler } from '../contracts/handler.js';
 import {
-  DEFAULTS,
   duration,
   invalid,
+  isPlainObject,
   isStorableName,
   MAX_BYTES,
   queueName,
   refuseUnknown,
   wholeNumber,
-} from '../contracts/resolve-options.js';
+} from '../contracts/option-checks.js';
+import { DEFAULTS } from '../contracts/resolve-options.js';
 
 const OPTION_NAMES = [
   'queue',
@@ -95,8 +96,4 @@ function checkBoolean(option: string, value: unknown): void {
 
 function check(option: string, value: unknown, expected: string, isRight: boolean): void {
   if (value !== undefined && !isRight) throw invalid(option, value, expected);
-}
-
-function isPlainObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -2,7 +2,8 @@ import { types } from 'node:util';
 import { MAX_DURATION_MS, parseDuration } from '../contracts/duration.js';
 import type { JobOptions } from '../contracts/enqueue.js';
 import { InvalidJobError } from '../contracts/errors.js';
-import { DEFAULTS, isStorableName, MAX_BYTES } from '../contracts/resolve-options.js';
+import { isStorableName, MAX_BYTES } from '../contracts/option-checks.js';
+import { DEFAULTS } from '../contracts/resolve-options.js';
 import type { JobRow } from '../store/statements/enqueue-many.js';
 import { jsonText } from './json-text.js';
 
