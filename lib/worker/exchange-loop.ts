@@ -1,4 +1,4 @@
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import type { Logger } from '@nestjs/common';
 import { reconnectDelay } from '../contracts/delay.js';
 import { isBadData, isConnectionUnusable, isMissingDay } from '../store/errors.js';
@@ -51,6 +51,8 @@ export interface ExchangeHost {
 export class ExchangeLoop {
   readonly outbox = new Outbox();
   private readonly wakeup = new Wakeup();
+  /** Between two tries in an outage. */
+  private readonly pause = new Wakeup();
   private readonly stopping = new AbortController();
   private readonly limit: number;
   private running: Promise<void> | undefined;
@@ -83,6 +85,15 @@ export class ExchangeLoop {
     this.wakeup.ring();
   }
 
+  /**
+   * The database has answered someone else: the pause after a failure is over. After an outage longer than
+   * the lease this sends the results of the old life before anyone looks for its jobs.
+   */
+  resume(): void {
+    if (this.failures > 0) this.pause.ring();
+    this.ring();
+  }
+
   /** An attempt has ended: its settlement goes out with the next exchange. */
   settle(workerId: string, ...settlements: readonly Settlement[]): void {
     if (settlements.length === 0) return;
@@ -101,6 +112,7 @@ export class ExchangeLoop {
   /** Ends after the exchange that is on its way. What is in the outbox then stays there. */
   async stop(): Promise<void> {
     this.stopping.abort();
+    this.pause.ring();
     this.ring();
     await this.running;
   }
@@ -118,7 +130,8 @@ export class ExchangeLoop {
       } catch (error) {
         this.failed(error);
         // Rings don't shorten this: a thousand jobs that end in an outage must not be a thousand tries.
-        await sleep(reconnectDelay(this.failures), undefined, { signal }).catch(() => {});
+        this.pause.within(reconnectDelay(this.failures));
+        await this.pause.wait();
         this.ring();
       }
     }

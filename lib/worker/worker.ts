@@ -245,7 +245,7 @@ export class Worker implements ExchangeHost {
   private leaseEvents(): LeaseKeeperEvents {
     return {
       begun: () => {
-        this.loop.ring();
+        this.loop.resume();
         // Between two lives nobody may have handled its kinds, and their jobs were set aside.
         void this.housekeeping.now('handlers');
       },
