@@ -561,6 +561,14 @@ begin
   end if;
 end $function$;
 
+CREATE OR REPLACE FUNCTION pgqueue.handlers_key()
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select pg_catalog.hashtextextended('handlers', '"pgqueue".jobs'::regclass::oid::bigint)
+$function$;
+
 CREATE OR REPLACE FUNCTION pgqueue.heartbeat_v1(p_worker uuid, p_lease_ms double precision)
  RETURNS TABLE(alive boolean, overdue uuid[])
  LANGUAGE plpgsql
@@ -607,14 +615,17 @@ end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.register_v1(p_worker uuid, p_name text, p_host text, p_pid integer, p_version text, p_queues text[], p_kinds text[], p_lease_ms double precision)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+begin
+  perform pg_advisory_xact_lock_shared("pgqueue".handlers_key());
   insert into "pgqueue".queues (name)
     select q from unnest(p_queues) as q order by q on conflict do nothing;
   insert into "pgqueue".workers (id, name, host, pid, version, queues, kinds, lease_until)
     values (p_worker, p_name, p_host, p_pid, p_version, p_queues, p_kinds,
             clock_timestamp() + p_lease_ms * interval '1 ms');
-$function$;
+end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.rescue_v1(p_strays boolean, p_limit integer)
  RETURNS TABLE(id bigint, kind text, worker text, outcome text)
@@ -760,6 +771,7 @@ declare
   v_back  int := 0;
   moved record;
 begin
+  perform pg_advisory_xact_lock("pgqueue".handlers_key());
   update "pgqueue".jobs set waits_for = 'handler' where ctid = any (array(
     select ctid from "pgqueue".jobs j
      where waits_for is null and locked_by is null

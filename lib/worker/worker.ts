@@ -51,6 +51,7 @@ export class Worker implements ExchangeHost {
   private readonly leases: LeaseKeeper;
   private whenNothingHeld: (() => void)[] = [];
   private whenIdle: (() => void)[] = [];
+  private broughtBack: Promise<void> | undefined;
   private started: Promise<void> | undefined;
   private stopped: Promise<void> | undefined;
   private claimedSoFar = 0;
@@ -119,7 +120,7 @@ export class Worker implements ExchangeHost {
     if (this.state !== 'running') return;
     this.housekeeping.start();
     await this.rescue.atStart();
-    await this.housekeeping.now('handlers');
+    await this.broughtBack;
   }
 
   private async drain(): Promise<void> {
@@ -247,7 +248,7 @@ export class Worker implements ExchangeHost {
       begun: () => {
         this.loop.resume();
         // Between two lives nobody may have handled its kinds, and their jobs were set aside.
-        void this.housekeeping.now('handlers');
+        this.broughtBack = this.housekeeping.now('handlers');
       },
       lost: (lease) => this.leaseLost(lease),
       overdue: (workerIds) => void this.rescue.from(workerIds),

@@ -1,16 +1,25 @@
 /** How workers live and die, and how the jobs of the dead come back. */
 export const leases = /* sql */ `
+-- Held shared while a worker registers, exclusively while jobs are sorted by who handles them: what was
+-- set aside for want of this worker is then there to be brought back by its first look.
+create function pgqueue.handlers_key() returns bigint
+language sql stable as $fn$
+  select pg_catalog.hashtextextended('handlers', 'pgqueue.jobs'::regclass::oid::bigint)
+$fn$;
+
 create function pgqueue.register_v1(
   p_worker uuid, p_name text, p_host text, p_pid int, p_version text, p_queues text[], p_kinds text[],
   p_lease_ms double precision
 ) returns void
-language sql as $fn$
+language plpgsql set search_path = pg_catalog, pg_temp as $fn$
+begin
+  perform pg_advisory_xact_lock_shared(pgqueue.handlers_key());
   insert into pgqueue.queues (name)
     select q from unnest(p_queues) as q order by q on conflict do nothing;
   insert into pgqueue.workers (id, name, host, pid, version, queues, kinds, lease_until)
     values (p_worker, p_name, p_host, p_pid, p_version, p_queues, p_kinds,
             clock_timestamp() + p_lease_ms * interval '1 ms');
-$fn$;
+end $fn$;
 
 -- Renews a lease, and tells who else is dead or overdue, so that survivors look after their jobs.
 create function pgqueue.heartbeat_v1(p_worker uuid, p_lease_ms double precision)
@@ -150,6 +159,7 @@ declare
   v_back  int := 0;
   moved record;
 begin
+  perform pg_advisory_xact_lock(pgqueue.handlers_key());
   update pgqueue.jobs set waits_for = 'handler' where ctid = any (array(
     select ctid from pgqueue.jobs j
      where waits_for is null and locked_by is null
