@@ -1,5 +1,6 @@
 import type { Logger } from '@nestjs/common';
 import { startTimer } from '../../contracts/timer.js';
+import { isConnectionUnusable } from '../../store/errors.js';
 import type { JobStore } from '../../store/job-store.js';
 import type { Task } from '../../store/statements/maintenance.js';
 import { describeError } from '../error-record.js';
@@ -60,8 +61,10 @@ export class Housekeeping {
     try {
       await run();
     } catch (error) {
+      // Of an outage the exchange loop tells, once.
+      const level = isConnectionUnusable(error) ? 'debug' : 'warn';
       const { message } = describeError(error);
-      this.logger.warn(`Housekeeping of ${task} failed (${message}); it is tried again later`);
+      this.logger[level](`Housekeeping of ${task} failed (${message}); it is tried again later`);
     }
   }
 }
