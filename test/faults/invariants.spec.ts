@@ -11,7 +11,7 @@ import { Watcher } from './watcher.support.js';
 
 /** Repeat a run with SEED=… */
 const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000);
-const KILLS = 6;
+const KILLS = 5;
 const LEASE = 3_000;
 
 interface Settled {
@@ -45,8 +45,8 @@ beforeAll(async () => {
   try {
     processes.push(...(await Promise.all(['a', 'b', 'c'].map(startWorker))));
     for (let kill = 1; kill <= KILLS; kill++) {
-      await pause(300 + random() * 1_200);
-      if (kill === KILLS / 2) await crashServer(url);
+      await pause(200 + random() * 1_000);
+      if (kill === Math.ceil(KILLS / 2)) await crashServer(url);
       else await replaceOne();
     }
     for (const producer of producers) await producer.stop();
@@ -63,7 +63,7 @@ beforeAll(async () => {
     return rows;
   });
   runs = runsOf(processes);
-}, 90_000);
+}, 120_000);
 
 afterAll(async () => {
   await removeBuild();

@@ -41,7 +41,16 @@ describe('SQL for another schema', () => {
   });
 
   test('can not end the body of a function by its name', () => {
-    const text = forSchema('as $fn$ select 1 from pgqueue.jobs $fn$', 'a$fn$b');
-    expect(text).toBe('as $pgqueue_body$ select 1 from "a$fn$b".jobs $pgqueue_body$');
+    for (const schema of ['a$fn$b', '$fn$ $fn1$']) {
+      const text = forSchema('as $fn$ select 1 from pgqueue.jobs $fn$', schema);
+      const [, tag = ''] = /^as (\$\w+\$) select 1 from /.exec(text) ?? [];
+      expect(schema).not.toContain(tag);
+      expect(text).toBe(`as ${tag} select 1 from "${schema}".jobs ${tag}`);
+    }
+  });
+
+  test('can not end a comment by a line break in its name', () => {
+    const text = '-- see pgqueue.jobs\nselect 1';
+    expect(forSchema(text, 'a\nb')).toBe(text);
   });
 });
