@@ -18,13 +18,19 @@ type Client = PoolClientLike & NodeJS.EventEmitter;
  */
 export class Connections {
   /** Whether the database's default isolation differs from READ COMMITTED. Found at the first use. */
-  private mustSetIsolation: Promise<boolean> | undefined;
+  private mustSetIsolation: boolean | undefined;
+
+  /** Counts the broken connections, and for each client how many there were when it was made. */
+  private breaks = 0;
+  private readonly madeAfter = new WeakMap<Client, number>();
 
   /** Set when the queue is closed: nothing is sent any more. */
   closed = false;
 
+  /** @param isOwn whether the pool is ours, so that its clients may be replaced */
   constructor(
     private readonly pool: PoolLike,
+    private readonly isOwn: boolean,
     private readonly render: (sql: string) => string,
   ) {}
 
@@ -58,8 +64,7 @@ export class Connections {
   }
 
   private async withClient<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    if (this.closed) throw queueClosed();
-    const client = (await this.pool.connect()) as Client;
+    const client = await this.checkOut();
     // Without a listener the 'error' of a broken connection would end the process. It stays on a client that
     // is destroyed, which may still report its own end.
     client.on('error', ignore);
@@ -70,7 +75,8 @@ export class Connections {
       return result;
     } catch (error) {
       const unusable = isConnectionUnusable(error) && !(error instanceof RolledBack);
-      if (!unusable) client.removeListener('error', ignore);
+      if (unusable) this.breaks += 1;
+      else client.removeListener('error', ignore);
       client.release(unusable);
       throw error instanceof RolledBack ? error.cause : error;
     }
@@ -88,14 +94,29 @@ export class Connections {
     }
   }
 
-  private setsIsolation(client: Client): Promise<boolean> {
-    this.mustSetIsolation ??= client
-      .query('show default_transaction_isolation')
-      .then(({ rows }) => Object.values(rows[0] as object)[0] !== 'read committed')
-      .catch((error: unknown) => {
-        this.mustSetIsolation = undefined;
-        throw error;
-      });
+  /**
+   * What broke or silenced one connection has as a rule done so to all: an idle client from before is
+   * replaced, so that an outage is not met once for each of them, a time limit after the other.
+   */
+  private async checkOut(): Promise<Client> {
+    for (;;) {
+      if (this.closed) throw queueClosed();
+      const client = (await this.pool.connect()) as Client;
+      const madeAfter = this.madeAfter.get(client) ?? this.breaks;
+      this.madeAfter.set(client, madeAfter);
+      if (madeAfter === this.breaks || !this.isOwn) return client;
+      client.on('error', ignore);
+      // With a query under way the socket is destroyed at once; without, its end waits for the server's.
+      client.query('select 1').catch(ignore);
+      client.release(true);
+    }
+  }
+
+  private async setsIsolation(client: Client): Promise<boolean> {
+    if (this.mustSetIsolation === undefined) {
+      const { rows } = await client.query('show default_transaction_isolation');
+      this.mustSetIsolation = Object.values(rows[0] as object)[0] !== 'read committed';
+    }
     return this.mustSetIsolation;
   }
 }

@@ -26,13 +26,13 @@ export class Database {
     const render = (sql: string) => this.render(sql);
     const engine = ownPool({ ...this.config(), max: ENGINE_CONNECTIONS });
     this.owned = [engine];
-    this.engine = new Connections(engine, render);
+    this.engine = new Connections(engine, true, render);
     if (options.pool) {
-      this.callers = new Connections(options.pool, render);
+      this.callers = new Connections(options.pool, false, render);
     } else {
       const callers = ownPool({ ...this.config(), max: options.maxConnections });
       this.owned.push(callers);
-      this.callers = new Connections(callers, render);
+      this.callers = new Connections(callers, true, render);
     }
   }
 

@@ -65,8 +65,8 @@ export class JobStore {
     return this.database.engine.run(exchange, request, limit);
   }
 
-  async register(worker: WorkerRow): Promise<void> {
-    await this.database.engine.run(register, worker);
+  async register(worker: WorkerRow, limit: number): Promise<void> {
+    await this.database.engine.run(register, worker, limit);
   }
 
   async heartbeat(

@@ -6,6 +6,9 @@ import type { WorkerRow } from '../store/statements/workers.js';
 import { describeError } from './error-record.js';
 import { Lease } from './lease.js';
 
+/** A registration that takes this long, or as long as the lease, has lost its server. */
+const REGISTER_LIMIT_MS = 10_000;
+
 export interface LeaseKeeperEvents {
   /** A life has begun: jobs may be claimed. */
   begun(): void;
@@ -60,7 +63,8 @@ export class LeaseKeeper {
       const lease = this.newLease();
       const sentAt = performance.now();
       try {
-        await this.store.register({ ...this.worker, id: lease.workerId });
+        const row = { ...this.worker, id: lease.workerId };
+        await this.store.register(row, Math.min(REGISTER_LIMIT_MS, this.worker.lease));
         this.lease = lease;
         if (this.stopped) return;
         lease.begin(sentAt);

@@ -69,7 +69,8 @@ export async function openStore(settings: StoreSettings = {}): Promise<TestStore
       await Promise.all(sessions.map((session) => session.close()));
       await database.close();
       await once(server, async (client) => {
-        if (settings.ownDatabase) await client.query(`drop database ${databaseOf(url)} with (force)`);
+        if (settings.ownDatabase)
+          await client.query(`drop database ${databaseOf(url)} with (force)`);
         else await client.query(`drop schema ${quoteIdentifier(schema)} cascade`);
       });
     },
