@@ -24,6 +24,8 @@ interface Settled {
 const random = seededRandom(SEED);
 const ledger = new Ledger();
 const processes: WorkerProcess[] = [];
+/** Being started while the storm goes on. */
+const replacements: Promise<WorkerProcess>[] = [];
 let stopServer = async (): Promise<void> => {};
 let store: TestStore;
 let watcher: Watcher;
@@ -50,6 +52,7 @@ beforeAll(async () => {
       else await replaceOne();
     }
     for (const producer of producers) await producer.stop();
+    processes.push(...(await Promise.all(replacements.splice(0))));
     await untilNothingIsPending();
   } finally {
     for (const producer of producers) await producer.stop();
@@ -85,11 +88,15 @@ function startWorker(name: string): Promise<WorkerProcess> {
 }
 
 async function replaceOne(): Promise<void> {
-  const alive = processes.filter((worker) => worker.isRunning);
-  const victim = alive[Math.floor(random() * alive.length)];
+  const alive = () => processes.filter((worker) => worker.isRunning);
+  // Somebody stays, also where processes take long to start.
+  while (alive().length < 2) processes.push(...(await Promise.all(replacements.splice(0, 1))));
+  const victim = alive()[Math.floor(random() * alive().length)];
   if (victim === undefined) throw new Error('No worker is left');
   await victim.kill('SIGKILL');
-  processes.push(await startWorker(`${victim.name}'`));
+  const starting = startWorker(`${victim.name}'`);
+  starting.catch(() => {}); // whoever waits for it is told
+  replacements.push(starting);
 }
 
 /** A backend that dies by SIGKILL takes every session with it: the server recovers as after a crash. */

@@ -3,6 +3,9 @@ import { endProcesses, removeBuild, WorkerProcess } from '../support/processes.j
 import { openStore, type TestStore } from '../support/store.js';
 import type { Script } from '../support/worker-app/settings.js';
 
+// Each starts processes, which takes a busy machine long.
+import.meta.jest.setTimeout(60_000);
+
 let store: TestStore;
 beforeAll(async () => {
   store = await openStore();

@@ -2,6 +2,9 @@ import { eventually } from '../support/eventually.js';
 import { endProcesses, removeBuild, WorkerProcess } from '../support/processes.js';
 import { openStore, type TestStore } from '../support/store.js';
 
+// Each starts processes, which takes a busy machine long.
+import.meta.jest.setTimeout(60_000);
+
 let store: TestStore;
 beforeAll(async () => {
   store = await openStore();

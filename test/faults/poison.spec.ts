@@ -4,6 +4,9 @@ import { openStore, type TestStore } from '../support/store.js';
 
 const LEASE = 1_000;
 
+// Each starts processes, which takes a busy machine long.
+import.meta.jest.setTimeout(60_000);
+
 let store: TestStore;
 let stopSupervisor = async (): Promise<void> => {};
 beforeAll(async () => {
