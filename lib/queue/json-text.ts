@@ -84,7 +84,10 @@ function checkObject(value: object, path: string, ancestors: readonly object[]):
   }
   const inside = [...ancestors, value];
   const { toJSON } = value as { toJSON?: unknown };
-  if (typeof toJSON === 'function') return check(toJSON.call(value, ''), path, inside);
+  if (typeof toJSON === 'function') {
+    const replacement: unknown = toJSON.call(value, '');
+    if (replacement !== value) return check(replacement, path, inside);
+  }
   if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) check(item, `${path}[${index}]`, inside);
     return;

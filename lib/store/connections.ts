@@ -1,3 +1,4 @@
+import type { Pool } from 'pg';
 import { PgQueueError } from '../contracts/errors.js';
 import type { PoolClientLike, PoolLike } from '../contracts/options.js';
 import { within } from '../contracts/within.js';
@@ -12,6 +13,13 @@ const TEXT_TYPES = { getTypeParser: () => (value: string) => value };
 
 type Client = PoolClientLike & NodeJS.EventEmitter;
 
+/** A client of `pg` can be ended although its pool has it checked out. */
+interface Ending {
+  end(): Promise<void>;
+}
+
+const TEAR_DOWN_LIMIT_MS = 500;
+
 /**
  * A pool and the rules for its clients: each has an error listener while it is out, each wait has a limit,
  * each statement runs READ COMMITTED, and a client that timed out or lost its server is destroyed.
@@ -24,8 +32,8 @@ export class Connections {
   private breaks = 0;
   private readonly madeAfter = new WeakMap<Client, number>();
 
-  /** Set when the queue is closed: nothing is sent any more. */
-  closed = false;
+  private readonly out = new Set<Client>();
+  private closed = false;
 
   /** @param isOwn whether the pool is ours, so that its clients may be replaced */
   constructor(
@@ -63,17 +71,31 @@ export class Connections {
     return this.withClient((client) => inTransaction(client, () => work(client)));
   }
 
+  /** Nothing is sent any more; what is on its way has `limit` ms to come back, if the pool is ours. */
+  async close(limit: number): Promise<void> {
+    this.closed = true;
+    if (!this.isOwn) return;
+    const ended = (this.pool as Pool).end();
+    await within(limit, ended, queueClosed).catch(ignore);
+    // A client with a statement under way is torn down, and its statement rejects.
+    for (const client of this.out) void (client as unknown as Ending).end().catch(ignore);
+    await within(TEAR_DOWN_LIMIT_MS, ended, queueClosed).catch(ignore);
+  }
+
   private async withClient<T>(work: (client: Client) => Promise<T>): Promise<T> {
     const client = await this.checkOut();
+    this.out.add(client);
     // Without a listener the 'error' of a broken connection would end the process. It stays on a client that
     // is destroyed, which may still report its own end.
     client.on('error', ignore);
     try {
       const result = await work(client);
+      this.out.delete(client);
       client.removeListener('error', ignore);
       client.release();
       return result;
     } catch (error) {
+      this.out.delete(client);
       const unusable = isConnectionUnusable(error) && !(error instanceof RolledBack);
       if (unusable) this.breaks += 1;
       else client.removeListener('error', ignore);

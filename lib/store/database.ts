@@ -9,6 +9,9 @@ import type { Statement, TextRow } from './statement.js';
 /** Exchange, heartbeat, rescue and housekeeping have at most one statement each on its way. */
 const ENGINE_CONNECTIONS = 4;
 
+/** How long what is on its way may take at the end: the worker has stopped; a request may be finishing. */
+const CLOSE_LIMIT_MS = { engine: 300, callers: 5_000 } as const;
+
 /** What the application's database is reached by: the callers' connections, and the engine's own. */
 export class Database {
   readonly schema: string;
@@ -17,7 +20,6 @@ export class Database {
   /** For the worker: a small pool that handlers and requests can't take from. Connects at its first use. */
   readonly engine: Connections;
 
-  private readonly owned: Pool[];
   private readonly rendered = new Map<string, string>();
   private closing: Promise<void> | undefined;
 
@@ -25,13 +27,11 @@ export class Database {
     this.schema = options.schema;
     const render = (sql: string) => this.render(sql);
     const engine = ownPool({ ...this.config(), max: ENGINE_CONNECTIONS });
-    this.owned = [engine];
     this.engine = new Connections(engine, true, render);
     if (options.pool) {
       this.callers = new Connections(options.pool, false, render);
     } else {
       const callers = ownPool({ ...this.config(), max: options.maxConnections });
-      this.owned.push(callers);
       this.callers = new Connections(callers, true, render);
     }
   }
@@ -72,11 +72,15 @@ export class Database {
     return client;
   }
 
-  /** Ends the pools made here; the application's own is left alone. May be called more than once. */
+  /**
+   * Ends the pools made here; the application's own is left alone. Bounded: a statement that the server does
+   * not answer is given up. May be called more than once.
+   */
   close(): Promise<void> {
-    this.callers.closed = true;
-    this.engine.closed = true;
-    this.closing ??= Promise.all(this.owned.map((pool) => pool.end())).then(ignore);
+    this.closing ??= Promise.all([
+      this.engine.close(CLOSE_LIMIT_MS.engine),
+      this.callers.close(CLOSE_LIMIT_MS.callers),
+    ]).then(ignore);
     return this.closing;
   }
 

@@ -1,11 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from '@nestjs/common';
-import { reconnectDelay } from '../contracts/delay.js';
 import { isBadData, isConnectionUnusable, isMissingDay } from '../store/errors.js';
 import type { JobStore } from '../store/job-store.js';
 import type { ClaimedJob, ExchangeRow, Lane, Settlement } from '../store/statements/exchange.js';
-import { describeError } from './error-record.js';
 import type { Lease } from './lease.js';
+import { Outage } from './outage.js';
 import { Outbox } from './outbox.js';
 import { isStorableFailure, storableFailure } from './unstorable.js';
 import { Wakeup } from './wakeup.js';
@@ -57,8 +56,7 @@ export class ExchangeLoop {
   private readonly limit: number;
   private running: Promise<void> | undefined;
   private readonly onFlushed: (() => void)[] = [];
-  private failures = 0;
-  private failingSince = 0;
+  private readonly outage: Outage;
   private batchLimit = MAX_SETTLEMENTS;
   private mustReconcile = false;
   private reconcileAt = performance.now() + RECONCILE_EVERY_MS;
@@ -73,6 +71,7 @@ export class ExchangeLoop {
   ) {
     const { least, most } = EXCHANGE_LIMIT_MS;
     this.limit = Math.max(least, Math.min(most, settings.lease / 2));
+    this.outage = new Outage(logger);
   }
 
   start(): void {
@@ -90,7 +89,7 @@ export class ExchangeLoop {
    * the lease this sends the results of the old life before anyone looks for its jobs.
    */
   resume(): void {
-    if (this.failures > 0) this.pause.ring();
+    if (this.outage.isOn) this.pause.ring();
     this.ring();
   }
 
@@ -128,9 +127,8 @@ export class ExchangeLoop {
         await this.turn();
         this.reportFlushed();
       } catch (error) {
-        this.failed(error);
         // Rings don't shorten this: a thousand jobs that end in an outage must not be a thousand tries.
-        this.pause.within(reconnectDelay(this.failures));
+        this.pause.within(this.outage.failed(error));
         await this.pause.wait();
         this.ring();
       }
@@ -174,14 +172,14 @@ export class ExchangeLoop {
       rows = await this.store.exchange(request, this.limit);
     } catch (error) {
       if (isBadData(error) && !isMissingDay(error) && settlements.length > 0) {
-        return this.isolate(workerId, settlements, error);
+        return this.isolate(workerId, settlements, lanes, error);
       }
       this.outbox.add(workerId, ...settlements);
       if (isConnectionUnusable(error)) this.mustReconcile = true;
       if (isMissingDay(error)) return this.divertHistory();
       throw error;
     }
-    this.recovered();
+    this.outage.over();
     if (settlements.length === this.batchLimit) this.ring(); // there may be more
     this.batchLimit = MAX_SETTLEMENTS;
     return this.take(rows, workerId, settlements, lease);
@@ -260,11 +258,20 @@ export class ExchangeLoop {
     return 1;
   }
 
-  /** A batch that can't be stored is halved until the bad one stands alone; that one is recorded as failed. */
-  private isolate(workerId: string, settlements: readonly Settlement[], error: unknown): number {
+  /**
+   * A batch that can't be stored is halved until the bad one stands alone, without a claim that might be at
+   * fault; that one is recorded as failed.
+   */
+  private isolate(
+    workerId: string,
+    settlements: readonly Settlement[],
+    lanes: readonly Lane[],
+    error: unknown,
+  ): number {
     const [bad, ...others] = settlements;
-    this.batchLimit = others.length > 0 ? Math.ceil(settlements.length / 2) : MAX_SETTLEMENTS;
-    if (bad === undefined || others.length > 0) {
+    const isAlone = others.length === 0 && lanes.length === 0;
+    this.batchLimit = isAlone ? MAX_SETTLEMENTS : Math.ceil(settlements.length / 2);
+    if (bad === undefined || !isAlone) {
       this.outbox.add(workerId, ...settlements);
     } else if (isStorableFailure(bad)) {
       this.outbox.setAside(workerId, bad);
@@ -276,23 +283,5 @@ export class ExchangeLoop {
     }
     this.ring();
     return 1;
-  }
-
-  private failed(error: unknown): void {
-    this.failures += 1;
-    if (this.failures === 1) {
-      this.failingSince = performance.now();
-      const { message } = describeError(error);
-      this.logger.warn(
-        `The database can't be asked for jobs (${message}). Results are kept; trying again`,
-      );
-    }
-  }
-
-  private recovered(): void {
-    if (this.failures === 0) return;
-    const seconds = ((performance.now() - this.failingSince) / 1000).toFixed(1);
-    this.logger.log(`The database answers again after ${seconds} s`);
-    this.failures = 0;
   }
 }

@@ -82,8 +82,10 @@ const VALIDATION_ERRORS = new Set([
 export function isRetryable(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return true;
   try {
+    // class-validator rejects with a list.
+    if (Array.isArray(error) && error.length > 0) return error.some(isRetryable);
     const { name, status, statusCode, response } = error as Record<string, unknown>;
-    if (VALIDATION_ERRORS.has(String(name))) return false;
+    if (VALIDATION_ERRORS.has(String(name ?? error.constructor.name))) return false;
     const { status: responseStatus, statusCode: responseCode } = (response ?? {}) as Record<
       string,
       unknown

@@ -171,12 +171,8 @@ export class Worker implements ExchangeHost {
   }
 
   lostJob(id: string): void {
+    // Its run has ended. A run of the same id that is held now belongs to a newer claim.
     this.logger.warn(`Job ${id} is not this worker's any more: nothing was stored of its attempt`);
-    this.interrupt(
-      [...this.held].filter((run) => run.job.id === id),
-      'LEASE_LOST',
-      'The lease was lost',
-    );
   }
 
   exchanged(found: number): void {

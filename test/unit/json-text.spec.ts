@@ -17,6 +17,12 @@ function nested(depth: number): unknown {
 
 const shared = { a: 1 };
 
+const ownJson = Object.defineProperty({ n: 1 }, 'toJSON', {
+  value() {
+    return this as unknown;
+  },
+});
+
 const GOOD: [string, unknown, string][] = [
   ['B03: an array', [1, { a: 2 }], '[1,{"a":2}]'],
   ['B03: an empty array', [], '[]'],
@@ -31,6 +37,7 @@ const GOOD: [string, unknown, string][] = [
   ['undefined in an array, as JSON does', [undefined], '[null]'],
   ['one object in two places', [shared, shared], '[{"a":1},{"a":1}]'],
   ['an object with toJSON', { toJSON: () => ({ n: 1 }) }, '{"n":1}'],
+  ['toJSON that answers its own object', ownJson, '{"n":1}'],
   [
     'an instance of a class',
     new (class Money {

@@ -1,3 +1,4 @@
+import { ValidationError } from 'class-validator';
 import {
   BadRequestException,
   HttpException,
@@ -23,6 +24,7 @@ const FINAL: [string, unknown][] = [
   ['an error of zod', named('ZodError')],
   ['an error of joi, yup or mongoose', named('ValidationError')],
   ['an error of valibot', named('ValiError')],
+  ['the list that class-validator rejects with', [new ValidationError(), new ValidationError()]],
 ];
 
 const WORTH_RETRYING: [string, unknown][] = [
@@ -37,6 +39,8 @@ const WORTH_RETRYING: [string, unknown][] = [
   ['a response that is text', named('Error', { response: 'Not found' })],
   ['a status that is text', { status: '404' }],
   ['a 304', { status: 304 }],
+  ['a list with an ordinary error in it', [new ValidationError(), new Error('x')]],
+  ['an empty list', []],
   ['undefined', undefined],
   ['null', null],
   ['text', 'no'],

@@ -118,3 +118,20 @@ test('an outcome that can not even be recorded as failed is tried again with pau
   await untilJobs(store.observer, [bad], { status: 'failed' });
   expect(ran.filter((id) => id === bad)).toHaveLength(1);
 });
+
+test('a claim that the database refuses does not condemn the settlement that went with it', async () => {
+  const [good] = (await insertJobs(store.observer, 1)) as [string];
+  const { run, open, running } = gate();
+  worker = new TestWorker(store, [handler('k', run)]);
+  await worker.start();
+  await eventually(() => expect(running()).toBe(1));
+  // Due with its attempts spent: the claim that meets it would bury it, and is refused.
+  await store.observer.query(`
+    create trigger refuse before insert on pgqueue.failed_jobs
+      for each row when (new.payload ->> 'stubborn' = 'true') execute function pgqueue.refuse();
+    insert into pgqueue.jobs (kind, payload, attempts, max_attempts)
+      values ('k', '{"stubborn": true}', 1, 1)`);
+  open.fire();
+  await untilJobs(store.observer, [good], { status: 'done' });
+  expect(worker.log.matching(/counts as failed/)).toEqual([]);
+});
