@@ -114,7 +114,8 @@ async function tryApp({ nest, type, loads }, tarball) {
   const env = { ...process.env, DATABASE_URL: postgres.url, COMPAT_SCHEMA: schema };
   try {
     const output = await run(process.execPath, ['main.js'], home, 60 * SECOND, env);
-    if (!output.trimEnd().endsWith('both handlers ran')) throw new Error(`It said:\n${output}`);
+    if (!output.trimEnd().endsWith('every handler ran, while the application was ready'))
+      throw new Error(`It said:\n${output}`);
   } finally {
     await drop(schema);
   }

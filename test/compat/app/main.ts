@@ -2,7 +2,16 @@
 // CommonJS for Nest 11 and as an ECMAScript module for Nest 12. It says how it went on its last line.
 import 'reflect-metadata';
 import { deepStrictEqual } from 'node:assert';
-import { Inject, Injectable, Module, Scope } from '@nestjs/common';
+import { setTimeout } from 'node:timers/promises';
+import {
+  Inject,
+  Injectable,
+  Module,
+  Scope,
+  type OnApplicationBootstrap,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
 import { NestFactory, REQUEST } from '@nestjs/core';
 import {
   JobHandler,
@@ -25,6 +34,10 @@ declare module 'nestjs-pg-queue' {
 }
 
 type Ran = { handler: string; payload: Greeting; jobId: string };
+
+/** Where the application stands in its life: jobs run in the middle of it only. */
+let stage: 'starting' | 'ready' | 'destroyed' = 'starting';
+const stagesSeen: string[] = [];
 
 /** Resolves with what every expected handler was given. */
 @Injectable()
@@ -65,13 +78,47 @@ class ScopedGreeter {
   }
 }
 
+/** Jobs that are due before the application is ready, and that end after its close began. */
+@Injectable()
+class Boundaries implements OnModuleInit {
+  private begun: () => void = () => {};
+  readonly lastJobBegun = new Promise<void>((resolve) => (this.begun = resolve));
+
+  constructor(private readonly queue: QueueService) {}
+
+  async onModuleInit(): Promise<void> {
+    await this.queue.enqueue('compat.early');
+  }
+
+  @JobHandler('compat.early')
+  early(): void {
+    stagesSeen.push(stage);
+  }
+
+  @JobHandler('compat.last')
+  async last(): Promise<void> {
+    this.begun();
+    await setTimeout(300);
+    stagesSeen.push(stage);
+  }
+}
+
 const connectionString = process.env.DATABASE_URL ?? '';
 
 @Module({
   imports: [PgQueueModule.forRoot({ connectionString, schema: process.env.COMPAT_SCHEMA ?? '' })],
-  providers: [Witness, StaticGreeter, ScopedGreeter],
+  providers: [Witness, StaticGreeter, ScopedGreeter, Boundaries],
 })
-class AppModule {}
+class AppModule implements OnApplicationBootstrap, OnModuleDestroy {
+  async onApplicationBootstrap(): Promise<void> {
+    await setTimeout(300);
+    stage = 'ready';
+  }
+
+  onModuleDestroy(): void {
+    stage = 'destroyed';
+  }
+}
 
 /** Compiled and never called. */
 export function refused(queue: QueueService): Promise<unknown> {
@@ -94,8 +141,11 @@ async function main(): Promise<void> {
       { handler: 'scoped', payload, jobId: second.id },
     ],
   );
+  await queue.enqueue('compat.last');
+  await app.get(Boundaries).lastJobBegun;
   await app.close();
-  console.log('both handlers ran');
+  deepStrictEqual(stagesSeen, ['ready', 'ready']);
+  console.log('every handler ran, while the application was ready');
 }
 
 // Not awaited at the top level, which CommonJS has not.
