@@ -80,7 +80,7 @@ export class QueueRuntime {
       return this.logger.log('There are no job handlers: nothing to work on');
     this.worker = new Worker(this.store, this.handlers, this.workerSettings(worker), this.logger);
     this.logger.log(
-      `Working on ${[...this.handlers.keys()].join(', ')}, concurrency ${worker.concurrency} for each queue`,
+      `Working on ${this.handlers.size} kinds in the queues ${this.worker.queueNames.join(', ')} (schema ${this.options.schema})`,
     );
     if (!this.options.listen)
       this.logger.log(`Polling every ${worker.pollInterval} ms, without a listener`);

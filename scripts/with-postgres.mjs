@@ -11,6 +11,12 @@ if (command === undefined) {
 }
 
 const postgres = await startPostgres();
+const SOURCES = {
+  env: 'the one of DATABASE_URL',
+  docker: 'a container, gone with this command',
+  embedded: 'a server of its own, gone with this command',
+};
+console.error(`PostgreSQL: ${SOURCES[postgres.source]}`);
 const child = spawn(command, args, {
   stdio: 'inherit',
   env: { ...process.env, DATABASE_URL: postgres.url },

@@ -27,10 +27,10 @@ export interface EnqueueOptions extends JobOptions {
 }
 
 /** One job of `enqueueMany`. */
-export type NewJob<K extends JobKind = JobKind> = {
-  readonly kind: K;
-  readonly payload?: PayloadOf<K> | undefined;
-} & JobOptions;
+export type NewJob<K extends JobKind = JobKind> = { readonly kind: K } & JobOptions &
+  (undefined extends PayloadOf<K>
+    ? { readonly payload?: PayloadOf<K> }
+    : { readonly payload: PayloadOf<K> });
 
 /** What `enqueue` answers. */
 export interface EnqueueResult {

@@ -20,6 +20,8 @@ export type PgQueueErrorCode =
   | 'OUTCOME_UNKNOWN'
   /** `QueueService.transaction` could not commit: a statement in it had failed. */
   | 'TRANSACTION_ABORTED'
+  /** The `tx` of `QueueService.transaction` was used after that transaction had ended. */
+  | 'TRANSACTION_ENDED'
   /** The database did not answer within the limit. */
   | 'DATABASE_TIMEOUT'
   /** The queue has been closed. */

@@ -18,7 +18,9 @@ export function checkedId(id: unknown): string {
 
 /** @throws PgQueueError `INVALID_ARGUMENT` naming the member that is wrong: a misspelt filter must not match all */
 export function checkedFilter(filter: FailedFilter): FailedFilter {
-  if (filter === null || typeof filter !== 'object') throw invalid('filter', 'an object');
+  if (filter === null || typeof filter !== 'object') {
+    throw invalid('argument of retry', 'an id (a string), a list of ids, or a filter (an object)');
+  }
   for (const [name, value] of Object.entries(filter) as [string, unknown][]) {
     if (!(FILTER_NAMES as string[]).includes(name)) {
       throw invalid(`filter.${name}`, `one of: ${FILTER_NAMES.join(', ')}`);
@@ -31,6 +33,23 @@ export function checkedFilter(filter: FailedFilter): FailedFilter {
     if (!fits) throw invalid(`filter.${name}`, isInstant ? 'a valid Date' : 'a string');
   }
   return filter;
+}
+
+/** @throws PgQueueError `INVALID_ARGUMENT` if there is a member that the method does not know */
+export function checkedOptions<T extends object>(
+  method: string,
+  options: T,
+  known: readonly (keyof T & string)[],
+): T {
+  if (options === null || typeof options !== 'object') {
+    throw invalid(`options of ${method}`, 'an object');
+  }
+  const unknown = Object.keys(options).find((name) => !known.some((option) => option === name));
+  if (unknown === undefined) return options;
+  throw new PgQueueError(
+    'INVALID_ARGUMENT',
+    `${method} has no option \`${unknown}\`. Known are: ${known.join(', ')}.`,
+  );
 }
 
 function invalid(what: string, expected: string): PgQueueError {

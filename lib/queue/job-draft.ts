@@ -38,14 +38,14 @@ export function draftJob(
   defaults: KindDefaults | undefined,
   where = '',
 ): JobRow {
-  if (options === null || typeof options !== 'object') {
+  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
     throw new InvalidJobError(`${where}options`, 'must be an object.');
   }
   for (const name of Object.keys(options)) {
     if (OPTION_NAMES.includes(name)) continue;
     throw new InvalidJobError(
       `${where}${name}`,
-      `is no option of a job. Known are: ${OPTION_NAMES.join(', ')}.`,
+      `is no option of a job. Known are: ${OPTION_NAMES.join(', ')}${where === '' ? ', tx' : ''}.`,
     );
   }
   const { queue, priority, runAt, delay, maxAttempts, dedupe, meta } = options;
@@ -106,8 +106,19 @@ function instant(value: unknown, path: string): string {
       ? new Date(value)
       : undefined;
   const year = date?.getUTCFullYear();
+  if (typeof value === 'string' && !namesARealDay(value)) return refuse(path);
   // Far outside anybody's plans, and inside what every ISO 8601 reader takes.
   if (date && year !== undefined && year >= 1 && year <= 9_999) return date.toISOString();
+  return refuse(path);
+}
+
+/** `Date` takes 30 February for 2 March. */
+function namesARealDay(text: string): boolean {
+  const day = text.slice(0, 10);
+  return new Date(day).toJSON()?.startsWith(day) ?? false;
+}
+
+function refuse(path: string): never {
   throw new InvalidJobError(
     path,
     "must be a valid Date, or ISO 8601 text with Z or an offset, such as '2027-03-14T02:30:00+05:30'.",

@@ -13,7 +13,7 @@ import type {
 import type { QueueTransaction, TransactionHandle } from '../contracts/transaction.js';
 import type { JobStore } from '../store/job-store.js';
 import type { JobRow } from '../store/statements/enqueue-many.js';
-import { checkedFilter, checkedId } from './arguments.js';
+import { checkedFilter, checkedId, checkedOptions } from './arguments.js';
 import { draftJob, type KindDefaults } from './job-draft.js';
 
 /** How many failed jobs a retry by filter moves in one transaction. */
@@ -57,8 +57,9 @@ export class QueueService {
    */
   async enqueueMany<const Kinds extends readonly JobKind[]>(
     jobs: readonly [...{ [I in keyof Kinds]: NewJob<Kinds[I]> }],
-    { tx }: { readonly tx?: TransactionHandle } = {},
+    options: { readonly tx?: TransactionHandle | undefined } = {},
   ): Promise<EnqueueResult[]> {
+    const { tx } = checkedOptions('enqueueMany', options, ['tx']);
     const rows = (jobs as readonly NewJob[]).map(({ kind, payload, ...options }, index) =>
       draftJob(kind, payload, options, this.ports.defaultsOf(kind), `jobs[${index}].`),
     );
@@ -68,12 +69,25 @@ export class QueueService {
   /**
    * Runs `work` in a transaction on one client: commits when it resolves, rolls back when it throws. Give
    * the client on as `tx`. It holds a connection meanwhile, so keep slow calls outside.
-   * @throws what `work` throws; `TRANSACTION_ABORTED` if a statement failed and `work` hid that
+   * @throws what `work` throws; `TRANSACTION_ABORTED` if a statement failed and `work` hid that. The `tx` throws
+   *   `TRANSACTION_ENDED` when it is used after that
    */
   transaction<T>(work: (tx: QueueTransaction) => Promise<T>): Promise<T> {
-    return this.ports.store.database.callers.transaction((client) =>
-      work({ query: (text, values) => client.query(text, values) }),
-    );
+    return this.ports.store.database.callers.transaction(async (client) => {
+      let hasEnded = false;
+      const tx: QueueTransaction = {
+        // Async, so that it rejects: the client may be in somebody else's transaction by then.
+        query: async (text, values) => {
+          if (hasEnded) throw transactionEnded();
+          return client.query(text, values);
+        },
+      };
+      try {
+        return await work(tx);
+      } finally {
+        hasEnded = true;
+      }
+    });
   }
 
   /** A job, wherever it stands; undefined if there is none (its history may be over). */
@@ -133,7 +147,7 @@ export class QueueService {
    * worker: for serverless functions, scripts and tests. Rescues jobs of dead workers first.
    */
   async drain(options: DrainOptions = {}): Promise<DrainResult> {
-    return this.ports.drain(options);
+    return this.ports.drain(checkedOptions('drain', options, ['max', 'timeout']));
   }
 
   private async insert(
@@ -161,6 +175,13 @@ export class QueueService {
       else result.conflicts.push({ id, holder });
     }
   }
+}
+
+function transactionEnded(): PgQueueError {
+  return new PgQueueError(
+    'TRANSACTION_ENDED',
+    'The `tx` was used after its transaction had ended. Await everything that uses it inside the function given to `transaction`.',
+  );
 }
 
 function holderHidden(job: JobRow | undefined): PgQueueError {

@@ -25,8 +25,8 @@ const TEAR_DOWN_LIMIT_MS = 500;
  * each statement runs READ COMMITTED, and a client that timed out or lost its server is destroyed.
  */
 export class Connections {
-  /** Whether the database's default isolation differs from READ COMMITTED. Found at the first use. */
-  private mustSetIsolation: boolean | undefined;
+  /** Whether a connection's default isolation differs from READ COMMITTED. Found at its first use. */
+  private readonly mustSetIsolation = new WeakMap<Client, boolean>();
 
   /** Counts the broken connections, and for each client how many there were when it was made. */
   private breaks = 0;
@@ -40,7 +40,9 @@ export class Connections {
     private readonly pool: PoolLike,
     private readonly isOwn: boolean,
     private readonly render: (sql: string) => string,
-  ) {}
+  ) {
+    this.events?.on('acquire', this.listen);
+  }
 
   /**
    * Runs one statement.
@@ -64,16 +66,20 @@ export class Connections {
   }
 
   /**
-   * Runs `work` between BEGIN and COMMIT on one client; a throw rolls back. No limit: the caller's work decides.
+   * Runs `work` between BEGIN and COMMIT on one client; a throw rolls back. Without a limit the work decides.
    * @throws what `work` threw; `OUTCOME_UNKNOWN` if the connection broke while COMMIT was on its way
    */
-  transaction<T>(work: (client: PoolClientLike) => Promise<T>): Promise<T> {
-    return this.withClient((client) => inTransaction(client, () => work(client)));
+  transaction<T>(work: (client: PoolClientLike) => Promise<T>, limit?: number): Promise<T> {
+    return this.withClient((client) => {
+      const done = inTransaction(client, () => work(client));
+      return limit === undefined ? done : within(limit, done, () => noAnswer(limit));
+    });
   }
 
   /** Nothing is sent any more; what is on its way has `limit` ms to come back, if the pool is ours. */
   async close(limit: number): Promise<void> {
     this.closed = true;
+    this.events?.off('acquire', this.listen);
     if (!this.isOwn) return;
     const ended = (this.pool as Pool).end();
     await within(limit, ended, queueClosed).catch(ignore);
@@ -85,20 +91,15 @@ export class Connections {
   private async withClient<T>(work: (client: Client) => Promise<T>): Promise<T> {
     const client = await this.checkOut();
     this.out.add(client);
-    // Without a listener the 'error' of a broken connection would end the process. It stays on a client that
-    // is destroyed, which may still report its own end.
-    client.on('error', ignore);
     try {
       const result = await work(client);
       this.out.delete(client);
-      client.removeListener('error', ignore);
       client.release();
       return result;
     } catch (error) {
       this.out.delete(client);
       const unusable = isConnectionUnusable(error) && !(error instanceof RolledBack);
       if (unusable) this.breaks += 1;
-      else client.removeListener('error', ignore);
       client.release(unusable);
       throw error instanceof RolledBack ? error.cause : error;
     }
@@ -123,11 +124,10 @@ export class Connections {
   private async checkOut(): Promise<Client> {
     for (;;) {
       if (this.closed) throw queueClosed();
-      const client = (await this.pool.connect()) as Client;
+      const client = await this.connect();
       const madeAfter = this.madeAfter.get(client) ?? this.breaks;
       this.madeAfter.set(client, madeAfter);
       if (madeAfter === this.breaks || !this.isOwn) return client;
-      client.on('error', ignore);
       // With a query under way the socket is destroyed at once; without, its end waits for the server's.
       client.query('select 1').catch(ignore);
       client.release(true);
@@ -135,12 +135,36 @@ export class Connections {
   }
 
   private async setsIsolation(client: Client): Promise<boolean> {
-    if (this.mustSetIsolation === undefined) {
+    let mustSet = this.mustSetIsolation.get(client);
+    if (mustSet === undefined) {
       const { rows } = await client.query('show default_transaction_isolation');
-      this.mustSetIsolation = Object.values(rows[0] as object)[0] !== 'read committed';
+      mustSet = Object.values(rows[0] as object)[0] !== 'read committed';
+      this.mustSetIsolation.set(client, mustSet);
     }
-    return this.mustSetIsolation;
+    return mustSet;
   }
+
+  private async connect(): Promise<Client> {
+    const coming = this.pool.connect();
+    try {
+      return (await within(DEFAULT_LIMIT_MS, coming, noClient)) as Client;
+    } catch (error) {
+      void coming.then((client) => client.release(), ignore); // if it comes all the same
+      throw error;
+    }
+  }
+
+  private get events(): NodeJS.EventEmitter | undefined {
+    return 'on' in this.pool ? (this.pool as unknown as NodeJS.EventEmitter) : undefined;
+  }
+
+  /**
+   * Without a listener the 'error' of a broken connection would end the process. The pool takes its own away
+   * before we are told of a client, and a new one may break in between; it gives this event before that.
+   */
+  private readonly listen = (client: Client): void => {
+    if (!client.listeners('error').includes(ignore)) client.on('error', ignore);
+  };
 }
 
 /** An error after which ROLLBACK was answered: the client is as good as before. */
@@ -176,6 +200,13 @@ async function commit(client: PoolClientLike): Promise<{ command?: string }> {
     if (!isConnectionUnusable(error)) throw error;
     throw outcomeUnknown(error);
   }
+}
+
+function noClient(): PgQueueError {
+  return new PgQueueError(
+    'DATABASE_TIMEOUT',
+    `The pool had no free connection for ${DEFAULT_LIMIT_MS} ms. Inside a transaction pass it on as \`tx\`, so that no second connection is needed; else give the pool more.`,
+  );
 }
 
 function outcomeUnknown(cause: unknown): PgQueueError {

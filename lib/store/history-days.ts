@@ -1,8 +1,9 @@
 import type { Client } from 'pg';
+import { within } from '../contracts/within.js';
 import type { Database } from './database.js';
 import { errorCode } from './errors.js';
 import { quoteIdentifier } from './sql.js';
-import { listDays, type HistoryDay } from './statements/history-days.js';
+import { DAY_MARK, listDays, type HistoryDay } from './statements/history-days.js';
 
 /** A day is made this many days before it begins. */
 const DAYS_AHEAD = 7;
@@ -12,6 +13,8 @@ const DAYS_AHEAD = 7;
  * nothing here waits longer for a lock, and what was refused is tried again at the next tick.
  */
 const LOCK_TIMEOUT_MS = 100;
+const DDL_LIMIT_MS = 15_000;
+const END_LIMIT_MS = 1_000;
 
 /** Makes the tables of today and the days to come that are missing, and attaches them. */
 export async function makeDaysAhead(database: Database): Promise<void> {
@@ -20,9 +23,7 @@ export async function makeDaysAhead(database: Database): Promise<void> {
     ({ state, age }) => age <= 0 && (state === 'missing' || state === 'detached'),
   );
   if (missing.length === 0) return;
-  await onDirectClient(database, async (client) => {
-    for (const day of missing) await ifUnlocked(() => makeDay(client, database, day));
-  });
+  for (const day of missing) await ifUnlocked(() => makeDay(database, day));
 }
 
 /** Detaches and drops the tables of days that ended more than `keep` ms ago. */
@@ -58,26 +59,27 @@ async function isTheOnlyOne(client: Client, database: Database): Promise<boolean
   return rows[0]?.locked === 'true';
 }
 
-/** A plain table first, then ATTACH: neither stands in the way of a settle. */
-async function makeDay(client: Client, database: Database, day: HistoryDay): Promise<void> {
+/** A plain table first, then ATTACH: neither stands in the way of a settle. Works through a pooler. */
+async function makeDay(database: Database, day: HistoryDay): Promise<void> {
   const parent = qualified(database, 'done_jobs');
   const table = qualified(database, day.table);
-  await client.query('begin isolation level read committed');
   try {
-    // Several processes may want to make the same day.
-    await client.query(
-      `select pg_advisory_xact_lock(hashtextextended('nestjs-pg-queue history ' || $1, 0))`,
-      [database.schema],
-    );
-    await client.query(
-      `create table if not exists ${table} (like ${parent} including defaults including constraints including indexes)`,
-    );
-    await client.query(
-      `alter table ${parent} attach partition ${table} for values from ('${day.from} 00:00:00+00') to ('${day.to} 00:00:00+00')`,
-    );
-    await client.query('commit');
+    await database.engine.transaction(async (client) => {
+      await client.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
+      // Several processes may want to make the same day.
+      await client.query(
+        `select pg_advisory_xact_lock(hashtextextended('nestjs-pg-queue history ' || $1, 0))`,
+        [database.schema],
+      );
+      await client.query(
+        `create table if not exists ${table} (like ${parent} including defaults including constraints including indexes)`,
+      );
+      await client.query(`comment on table ${table} is '${DAY_MARK}'`);
+      await client.query(
+        `alter table ${parent} attach partition ${table} for values from ('${day.from} 00:00:00+00') to ('${day.to} 00:00:00+00')`,
+      );
+    }, DDL_LIMIT_MS);
   } catch (error) {
-    await client.query('rollback');
     // 42809: it is a partition already, whoever held the lock before us has made it.
     if (errorCode(error) !== '42809') throw error;
   }
@@ -88,6 +90,8 @@ async function dropDay(client: Client, database: Database, day: HistoryDay): Pro
   const parent = qualified(database, 'done_jobs');
   const table = qualified(database, day.table);
   if (day.state !== 'detached') {
+    // So that a tick that gets no further than this finds it again.
+    await client.query(`comment on table ${table} is '${DAY_MARK}'`);
     const how = day.state === 'attached' ? 'concurrently' : 'finalize';
     await client.query(`alter table ${parent} detach partition ${table} ${how}`);
   }
@@ -101,9 +105,9 @@ async function onDirectClient(
   const client = database.directClient({ lock_timeout: LOCK_TIMEOUT_MS });
   try {
     await client.connect();
-    await work(client);
+    await within(DDL_LIMIT_MS, work(client), noAnswer);
   } finally {
-    await client.end();
+    await within(END_LIMIT_MS, client.end(), noAnswer).catch(() => {});
   }
 }
 
@@ -116,6 +120,10 @@ async function ifUnlocked(work: () => Promise<void>): Promise<boolean> {
     if (errorCode(error) !== '55P03') throw error;
     return false;
   }
+}
+
+function noAnswer(): Error {
+  return new Error(`The database did not answer within ${DDL_LIMIT_MS} ms`);
 }
 
 function qualified(database: Database, table: string): string {

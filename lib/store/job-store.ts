@@ -2,6 +2,7 @@ import type { JobRecord } from '../contracts/job.js';
 import type { CancelOutcome, FailedFilter } from '../contracts/queue.js';
 import type { TransactionHandle } from '../contracts/transaction.js';
 import type { Database } from './database.js';
+import { errorCode } from './errors.js';
 import { dropOldDays, makeDaysAhead } from './history-days.js';
 import { enqueueMany, type EnqueuedRow, type JobRow } from './statements/enqueue-many.js';
 import { exchange, type ExchangeRequest, type ExchangeRow } from './statements/exchange.js';
@@ -24,6 +25,7 @@ import {
   retire,
   sortByHandler,
   type RescuedRow,
+  type SortedRow,
   type WorkerRow,
 } from './statements/workers.js';
 
@@ -36,7 +38,7 @@ export class JobStore {
   /** On the caller's transaction if there is one. */
   enqueueMany(jobs: readonly JobRow[], tx?: TransactionHandle): Promise<EnqueuedRow[]> {
     if (tx) return this.database.runOn(tx, enqueueMany, jobs);
-    return this.database.callers.run(enqueueMany, jobs);
+    return untilNoDeadlock(() => this.database.callers.run(enqueueMany, jobs));
   }
 
   async getJob(id: string): Promise<JobRecord | undefined> {
@@ -81,8 +83,9 @@ export class JobStore {
     return this.database.engine.run(listOverdue, undefined);
   }
 
-  async declareDead(worker: string): Promise<boolean> {
-    return only(await this.database.engine.run(declareDead, worker));
+  /** The worker's name if it is dead now by this call. */
+  async declareDead(worker: string): Promise<string | null> {
+    return (await this.database.engine.run(declareDead, worker))[0] ?? null;
   }
 
   rescue(strays: boolean, limit: number): Promise<RescuedRow[]> {
@@ -97,12 +100,12 @@ export class JobStore {
     return only(await this.database.engine.run(reconcile, { worker, known }, limit));
   }
 
-  async retire(worker: string, limit: number): Promise<void> {
-    await this.database.engine.run(retire, worker, limit);
+  async retire(worker: string, unsettled: readonly string[], limit: number): Promise<void> {
+    await this.database.engine.run(retire, { worker, unsettled }, limit);
   }
 
-  async sortByHandler(limit: number): Promise<number> {
-    return only(await this.database.engine.run(sortByHandler, limit));
+  sortByHandler(limit: number): Promise<SortedRow[]> {
+    return this.database.engine.run(sortByHandler, limit);
   }
 
   /** Whether this process is the one that does the task now. */
@@ -124,6 +127,17 @@ export class JobStore {
 
   dropOldDays(keep: number): Promise<void> {
     return dropOldDays(this.database, keep);
+  }
+}
+
+/** 40P01: two lists of keys crossed each other. Nothing of this one was stored, so it is sent again. */
+async function untilNoDeadlock<T>(send: () => Promise<T>): Promise<T> {
+  for (let again = 5; ; again -= 1) {
+    try {
+      return await send();
+    } catch (error) {
+      if (errorCode(error) !== '40P01' || again === 0) throw error;
+    }
   }
 }
 

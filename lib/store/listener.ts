@@ -1,7 +1,7 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { reconnectDelay } from '../contracts/delay.js';
+import { startTimer } from '../contracts/timer.js';
 import { within } from '../contracts/within.js';
 import type { Database } from './database.js';
 import { quoteIdentifier } from './sql.js';
@@ -16,8 +16,8 @@ const END_LIMIT_MS = 1_000;
 export interface ListenerEvents {
   /** Jobs may have become due in the queue. */
   ring(queue: string): void;
-  /** Listening (again): notifications may have been missed before, so look once. */
-  up(): void;
+  /** Listening, for the first time or again: notifications may have been missed before, so look once. */
+  up(isBack: boolean): void;
   /** Not listening; it tries again by itself. Called once an outage. */
   down(error: unknown): void;
 }
@@ -26,6 +26,7 @@ export interface ListenerEvents {
 export class Listener {
   private readonly stopped = new AbortController();
   private running: Promise<void> | undefined;
+  private wake: () => void = () => {};
 
   constructor(
     private readonly database: Database,
@@ -39,6 +40,7 @@ export class Listener {
   /** Ends the session. May be called more than once, and before `start`. */
   async stop(): Promise<void> {
     this.stopped.abort();
+    this.wake();
     await this.running;
   }
 
@@ -47,8 +49,8 @@ export class Listener {
       const client = this.database.directClient();
       try {
         await this.listen(client);
+        this.events.up(failures > 0);
         failures = 0;
-        this.events.up();
         await this.untilBroken(client);
       } catch (error) {
         if (!this.stopped.signal.aborted) {
@@ -72,15 +74,28 @@ export class Listener {
   }
 
   private async untilBroken(client: Client): Promise<void> {
-    const broken = once(client, 'end').then(() => {
-      throw new Error('The connection of the listener ended');
+    let hasEnded = false;
+    client.once('end', () => {
+      hasEnded = true;
+      this.wake();
     });
-    broken.catch(ignore);
     while (!this.stopped.signal.aborted) {
-      await Promise.race([broken, this.pause(PROBE_EVERY_MS)]);
+      await this.untilProbe();
       if (this.stopped.signal.aborted) return;
-      await within(PROBE_LIMIT_MS, Promise.race([broken, client.query('select 1')]), noAnswer);
+      if (hasEnded) throw new Error('The connection of the listener ended');
+      await within(PROBE_LIMIT_MS, client.query('select 1'), noAnswer);
     }
+  }
+
+  /** Until the next probe is due, the connection ends, or the listener is stopped. */
+  private async untilProbe(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const stopTimer = startTimer(PROBE_EVERY_MS, resolve);
+      this.wake = () => {
+        stopTimer();
+        resolve();
+      };
+    });
   }
 
   private async pause(ms: number): Promise<void> {

@@ -2,12 +2,12 @@ import { PgQueueError } from '../contracts/errors.js';
 import type { PoolClientLike } from '../contracts/options.js';
 import type { Database } from './database.js';
 import { errorCode } from './errors.js';
+import { quoteIdentifier } from './sql.js';
 import { MIGRATIONS } from './migrations/index.js';
 
 const LATEST = MIGRATIONS.at(-1)?.version ?? 0;
 
 const CREATE_MIGRATIONS = /* sql */ `
-create schema if not exists pgqueue;
 create table if not exists pgqueue.migrations (
   version    int primary key,
   name       text not null,
@@ -26,6 +26,7 @@ export async function migrate(database: Database): Promise<void> {
       `select pg_advisory_xact_lock(hashtextextended('nestjs-pg-queue migrate ' || $1, 0))`,
       [database.schema],
     );
+    await createSchema(client, database);
     await client.query(database.render(CREATE_MIGRATIONS));
     const applied = await readVersion(client, database);
     for (const { version, name, sql } of MIGRATIONS) {
@@ -47,6 +48,14 @@ export async function checkSchema(database: Database): Promise<void> {
     'SCHEMA_OUT_OF_DATE',
     `The schema "${database.schema}" ${version === 0 ? 'has no job queue' : `is at version ${version}`}, but this version of nestjs-pg-queue needs version ${LATEST}. Start one process with \`migrate: 'auto'\` under a role that owns the schema.`,
   );
+}
+
+/** Looks first: IF NOT EXISTS asks for the right to create schemas even where there is one. */
+async function createSchema(client: PoolClientLike, database: Database): Promise<void> {
+  const { rows } = await client.query('select 1 from pg_namespace where nspname = $1', [
+    database.schema,
+  ]);
+  if (rows.length === 0) await client.query(`create schema ${quoteIdentifier(database.schema)}`);
 }
 
 /** 0 if there is no schema yet. */

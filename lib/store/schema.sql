@@ -99,7 +99,7 @@ END) stored,
   constraint jobs_errors_check CHECK ((jsonb_typeof(errors) = 'array'::text)),
   constraint jobs_kind_check CHECK (((octet_length(kind) >= 1) AND (octet_length(kind) <= 255))),
   constraint jobs_queue_check CHECK (((octet_length(queue) >= 1) AND (octet_length(queue) <= 255))),
-  constraint jobs_waits_for_check CHECK ((waits_for = ANY (ARRAY['time'::text, 'slot'::text, 'handler'::text, 'parents'::text])))
+  constraint jobs_waits_for_check CHECK ((waits_for = ANY (ARRAY['time'::text, 'handler'::text])))
 )
 with (
   autovacuum_analyze_scale_factor = 0.05,
@@ -268,6 +268,8 @@ CREATE OR REPLACE FUNCTION pgqueue.bury_v1(p_rows tid[], p_error jsonb, p_report
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
 AS $function$
+  delete from "pgqueue".failed_jobs where id = any (array(
+    select id from "pgqueue".jobs where ctid = any (p_rows)));
   with gone as (
     delete from "pgqueue".jobs where ctid = any (p_rows) returning *
   )
@@ -402,7 +404,7 @@ begin
      order by n.ordinal;
 end $function$;
 
-CREATE OR REPLACE FUNCTION pgqueue.exchange_v1(p_worker uuid, p_epoch integer, p_done bigint[], p_done_leases integer[], p_unkept bigint[], p_result_ids bigint[], p_results jsonb[], p_outcomes jsonb, p_lanes jsonb, p_overflow boolean)
+CREATE OR REPLACE FUNCTION pgqueue.exchange_v1(p_worker uuid, p_epoch integer, p_done bigint[], p_done_leases integer[], p_unkept bigint[], p_results jsonb[], p_outcomes jsonb, p_lanes jsonb, p_overflow boolean, p_budget integer DEFAULT NULL::integer)
  RETURNS TABLE(answer text, id bigint, lease_no integer, queue text, kind text, payload jsonb, attempt integer, max_attempts integer, meta jsonb, created_at timestamp with time zone, due_in double precision)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -417,6 +419,7 @@ declare
   v_worker  record;
   v_lease   int;
   v_ids     bigint[];
+  v_results jsonb[];
   v_rows    tid[];
   v_locked  bigint[];
   v_kept    tid[];
@@ -424,6 +427,8 @@ declare
   v_next    timestamptz;
   v_picked  tid[] := '{}';
   v_count   int;
+  v_slots   text;
+  v_before  int := 0;
   v_released text[] := '{}';
   v_unstored bigint[] := '{}';
   v_answers  text[] := '{}';
@@ -438,14 +443,15 @@ begin
   select epoch, dead_at into v_worker from "pgqueue".workers where id = p_worker;
 
   for v_lease in select distinct l from unnest(p_done_leases) as l loop
-    v_ids := array(select d.id from unnest(p_done, p_done_leases) as d(id, lease) where d.lease = v_lease);
+    select array_agg(d.id), array_agg(d.result) into v_ids, v_results
+      from unnest(p_done, p_done_leases, p_results) as d(id, lease, result) where d.lease = v_lease;
     select array_agg(l.ctid), array_agg(l.id), array_agg(l.ctid) filter (where not l.id = any (p_unkept))
       into v_rows, v_locked, v_kept
       from (select ctid, id from "pgqueue".jobs
              where id = any (v_ids) and lease_no = v_lease and locked_by = p_worker
              order by id for update skip locked) as l;
     if v_kept is not null then
-      perform "pgqueue".archive_v1(v_kept, 'done', p_result_ids, p_results, p_overflow);
+      perform "pgqueue".archive_v1(v_kept, 'done', v_ids, v_results, p_overflow);
     end if;
     if cardinality(v_kept) is distinct from cardinality(v_rows) then
       delete from "pgqueue".jobs where ctid = any (v_rows);
@@ -513,17 +519,22 @@ begin
         select run_at into v_next from "pgqueue".jobs where waits_for = 'time' order by run_at limit 1;
       end if;
       for lane in
-        select l.queue, l.kinds, l.want
-          from jsonb_to_recordset(p_lanes) as l(queue text, kinds text[], want int)
+        select l.queue, l.kinds, l.want, l.slots, l.free
+          from jsonb_to_recordset(p_lanes) as l(queue text, kinds text[], want int, slots text, free int)
           left join "pgqueue".queues q on q.name = l.queue
          where q.paused_at is null
       loop
+        if lane.slots is distinct from v_slots then
+          v_slots := lane.slots;
+          v_before := cardinality(v_picked);
+        end if;
         -- The array is built once, whatever the plan, so no more rows are taken than asked.
         v_picked := v_picked || array(
           select ctid from "pgqueue".jobs
            where queue = lane.queue and waits_for is null and locked_by is null
              and run_at <= v_now and kind = any (lane.kinds)
-           order by priority, run_at, id limit lane.want
+           order by priority, run_at, id limit least(lane.want, lane.free - (cardinality(v_picked) - v_before),
+                       p_budget - cardinality(v_picked))
            for update skip locked);
       end loop;
     end if;
@@ -658,6 +669,7 @@ begin
       'The worker %s died while it ran the job: its lease expired%s',
       coalesce(j.name, j.locked_by::text), coalesce(' at ' || j.lease_until, '')));
     id := j.id; kind := j.kind; worker := coalesce(j.name, j.locked_by::text);
+    begin
     if j.attempts >= j.max_attempts then
       perform "pgqueue".bury_v1(array[j.ctid], v_error, null);
       outcome := 'failed';
@@ -676,6 +688,9 @@ begin
       perform pg_notify("pgqueue".doorbell(), j.queue);
       outcome := 'freed';
     end if;
+    exception when data_exception or integrity_constraint_violation then
+      outcome := 'refused: ' || sqlerrm;
+    end;
     return next;
   end loop;
 
@@ -687,13 +702,13 @@ begin
   end if;
 end $function$;
 
-CREATE OR REPLACE FUNCTION pgqueue.retire_v1(p_worker uuid)
+CREATE OR REPLACE FUNCTION pgqueue.retire_v1(p_worker uuid, p_unsettled bigint[] DEFAULT '{}'::bigint[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  if (select remaining from "pgqueue".reconcile_v1(p_worker, '{}')) = 0 then
+  if (select remaining + cardinality(p_unsettled) from "pgqueue".reconcile_v1(p_worker, p_unsettled)) = 0 then
     delete from "pgqueue".workers where id = p_worker;
   else
     update "pgqueue".workers set dead_at = clock_timestamp() where id = p_worker and dead_at is null;
@@ -716,7 +731,12 @@ AS $function$
 declare
   f "pgqueue".failed_jobs;
 begin
-  for id in select distinct i from unnest(p_ids) as i order by i loop
+  -- In the order in which enqueue takes keys, so that the two can't wait for each other.
+  for id in
+    select i from (select distinct i from unnest(p_ids) as i) as ids
+      left join "pgqueue".failed_jobs on failed_jobs.id = i
+     order by failed_jobs.kind, failed_jobs.dedupe_key, i
+  loop
     holder := null;
     select * into f from "pgqueue".failed_jobs where failed_jobs.id = retry_many_v1.id for update;
     if not found then
@@ -762,25 +782,31 @@ begin
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.sort_by_handler_v1(p_limit integer)
- RETURNS integer
+ RETURNS TABLE(queue text, kind text, jobs integer, outcome text)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  v_aside int;
-  v_back  int := 0;
-  moved record;
+#variable_conflict use_column
 begin
   perform pg_advisory_xact_lock("pgqueue".handlers_key());
-  update "pgqueue".jobs set waits_for = 'handler' where ctid = any (array(
-    select ctid from "pgqueue".jobs j
-     where waits_for is null and locked_by is null
-       and not exists (select from "pgqueue".workers w
-                        where w.dead_at is null and j.queue = any (w.queues) and j.kind = any (w.kinds))
-     limit p_limit for update skip locked));
-  get diagnostics v_aside = row_count;
-  for moved in
-    with back as (
+  outcome := 'set_aside';
+  for queue, kind, jobs in
+    with moved as (
+      update "pgqueue".jobs set waits_for = 'handler' where ctid = any (array(
+        select ctid from "pgqueue".jobs j
+         where waits_for is null and locked_by is null
+           and not exists (select from "pgqueue".workers w
+                            where w.dead_at is null and j.queue = any (w.queues) and j.kind = any (w.kinds))
+         limit p_limit for update skip locked))
+      returning queue, kind)
+    select m.queue, m.kind, count(*) from moved m group by m.queue, m.kind
+  loop
+    return next;
+  end loop;
+
+  outcome := 'brought_back';
+  for queue, kind, jobs in
+    with moved as (
       update "pgqueue".jobs set waits_for = case when run_at > clock_timestamp() then 'time' end
        where ctid = any (array(
         select ctid from "pgqueue".jobs j
@@ -788,13 +814,12 @@ begin
            and exists (select from "pgqueue".workers w
                         where w.dead_at is null and j.queue = any (w.queues) and j.kind = any (w.kinds))
          limit p_limit for update skip locked))
-      returning queue)
-    select queue, count(*)::int as rows from back group by queue
+      returning queue, kind)
+    select m.queue, m.kind, count(*) from moved m group by m.queue, m.kind
   loop
-    v_back := v_back + moved.rows;
-    perform pg_notify("pgqueue".doorbell(), moved.queue);
+    perform pg_notify("pgqueue".doorbell(), queue);
+    return next;
   end loop;
-  return v_aside + v_back;
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.unsettled_v1(p_worker uuid, p_id bigint, p_lease integer)

@@ -4,6 +4,7 @@ import type { StoredError } from '../store/statements/exchange.js';
 const MAX_MESSAGE = 4_000;
 const MAX_STACK = 8_000;
 const MAX_CAUSES = 5;
+const MAX_REASONS = 20;
 
 /**
  * Anything that can be thrown, as it is stored: never empty, always storable, bounded. Never throws itself:
@@ -29,13 +30,21 @@ export function describeError(thrown: unknown): StoredError {
 function messageOf(thrown: unknown): string {
   if (typeof thrown === 'string' && thrown !== '') return thrown;
   const message = read(thrown, 'message');
-  if (message) return message;
+  if (message) return [message, ...reasonsOf(thrown)].join(': ');
   if (isObject(thrown)) {
     // Node's errors of a failed connection have a code and, where several addresses were tried, no message.
     const parts = [read(thrown, 'name'), read(thrown, 'code')].filter((part) => part !== '');
     return parts.join(' ') || `An object was thrown (${typeName(thrown)})`;
   }
   return `${thrown === '' ? "''" : String(thrown)} was thrown`;
+}
+
+/** What Nest's HttpException says besides its message: a ValidationPipe lists there what is wrong. */
+function reasonsOf(thrown: unknown): string[] {
+  const reasons = property(property(thrown, 'response'), 'message');
+  if (!Array.isArray(reasons)) return [];
+  const texts = reasons.filter((reason) => typeof reason === 'string').slice(0, MAX_REASONS);
+  return texts.length > 0 ? [texts.join('; ')] : [];
 }
 
 function typeName(thrown: unknown): string {

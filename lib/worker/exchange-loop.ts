@@ -3,14 +3,13 @@ import type { Logger } from '@nestjs/common';
 import { isBadData, isConnectionUnusable, isMissingDay } from '../store/errors.js';
 import type { JobStore } from '../store/job-store.js';
 import type { ClaimedJob, ExchangeRow, Lane, Settlement } from '../store/statements/exchange.js';
+import { ClaimPace } from './claim-pace.js';
 import type { Lease } from './lease.js';
 import { Outage } from './outage.js';
 import { Outbox } from './outbox.js';
-import { isStorableFailure, storableFailure } from './unstorable.js';
+import { Refusals } from './refusals.js';
 import { Wakeup } from './wakeup.js';
 
-/** Settlements of one exchange. Larger batches gain nothing more and hold row locks longer. */
-const MAX_SETTLEMENTS = 500;
 /** An exchange takes milliseconds; one that takes half of the lease, or this long, has lost its server. */
 const EXCHANGE_LIMIT_MS = { least: 1_000, most: 15_000 };
 /** A row that somebody has locked is tried again after this time at the latest. */
@@ -18,12 +17,8 @@ const BUSY_RETRY_MS = 100;
 /** Claims whose answer was lost are looked for after every broken connection, and this often anyway. */
 const RECONCILE_EVERY_MS = 5 * 60_000;
 const RECONCILE_AGAIN_MS = 5_000;
-/** A job whose failure can't be stored either: somebody has to change the database. */
-const REFUSED_RETRY_MS = 5_000;
 /** How long history goes to the overflow table before the day's partition is tried again. */
 const OVERFLOW_MS = 60_000;
-/** A scheduled job is due, but another worker is promoting it: look again after this time. */
-const PROMOTION_RETRY_MS = 20;
 
 /** What the loop needs of the worker around it. */
 export interface ExchangeHost {
@@ -31,6 +26,8 @@ export interface ExchangeHost {
   currentLease(): Lease | undefined;
   /** What to ask for now. Empty when nothing is to be claimed. */
   lanes(): Lane[];
+  /** How many jobs may still be claimed over all lanes; undefined = no bound. */
+  budget(): number | undefined;
   /** Ids of jobs that are in memory and not settled yet. */
   heldJobs(workerId: string): string[];
   /** A job is this worker's now. */
@@ -57,11 +54,11 @@ export class ExchangeLoop {
   private running: Promise<void> | undefined;
   private readonly onFlushed: (() => void)[] = [];
   private readonly outage: Outage;
-  private batchLimit = MAX_SETTLEMENTS;
+  private readonly refusals: Refusals;
+  private readonly pace = new ClaimPace();
   private mustReconcile = false;
   private reconcileAt = performance.now() + RECONCILE_EVERY_MS;
   private overflowUntil = 0;
-  private refusedUntil = Infinity;
 
   constructor(
     private readonly store: JobStore,
@@ -72,6 +69,7 @@ export class ExchangeLoop {
     const { least, most } = EXCHANGE_LIMIT_MS;
     this.limit = Math.max(least, Math.min(most, settings.lease / 2));
     this.outage = new Outage(logger);
+    this.refusals = new Refusals(this.outbox, logger);
   }
 
   start(): void {
@@ -98,6 +96,11 @@ export class ExchangeLoop {
     if (settlements.length === 0) return;
     this.outbox.add(workerId, ...settlements);
     this.ring();
+  }
+
+  /** Whether the database did not answer the latest exchange. */
+  get isFailing(): boolean {
+    return this.outage.isOn;
   }
 
   /** Resolves when everything in the outbox has been answered. */
@@ -137,18 +140,14 @@ export class ExchangeLoop {
 
   private async turn(): Promise<void> {
     const lease = this.host.currentLease();
-    if (performance.now() >= this.refusedUntil) {
-      this.refusedUntil = Infinity;
-      this.outbox.bringBack();
-    }
+    this.refusals.bringBack();
     // A life that is over can still settle what nobody has taken from it; those go first.
     for (const workerId of this.outbox.workerIds()) {
       if (workerId !== lease?.workerId) await this.exchange(workerId, 0, []);
     }
     if (lease === undefined || !lease.held) return;
     if (this.mustReconcile || performance.now() >= this.reconcileAt) await this.reconcile(lease);
-    // While a batch is being split to find a bad settlement, nothing is claimed beside it.
-    const lanes = this.batchLimit < MAX_SETTLEMENTS ? [] : this.host.lanes();
+    const lanes = this.refusals.areSearching ? [] : this.host.lanes();
     this.host.exchanged(await this.exchange(lease.workerId, lease.epoch, lanes, lease));
     this.wakeup.within(this.settings.pollInterval * (0.75 + Math.random() / 2));
   }
@@ -163,25 +162,33 @@ export class ExchangeLoop {
     lanes: readonly Lane[],
     lease?: Lease,
   ): Promise<number> {
-    const settlements = this.outbox.take(workerId, this.batchLimit);
+    const { batchLimit } = this.refusals;
+    const settlements = this.outbox.take(workerId, batchLimit);
     if (settlements.length === 0 && lanes.length === 0) return 0;
     const overflow = performance.now() < this.overflowUntil;
-    const request = { worker: workerId, epoch, settlements, lanes, overflow };
+    const budget = this.pace.budget(this.host.budget());
+    const request = { worker: workerId, epoch, settlements, lanes, budget, overflow };
     let rows: ExchangeRow[];
     try {
       rows = await this.store.exchange(request, this.limit);
     } catch (error) {
       if (isBadData(error) && !isMissingDay(error) && settlements.length > 0) {
-        return this.isolate(workerId, settlements, lanes, error);
+        this.refusals.refused(workerId, settlements, lanes.length > 0, error);
+        this.ring();
+        return 1;
       }
       this.outbox.add(workerId, ...settlements);
-      if (isConnectionUnusable(error)) this.mustReconcile = true;
+      if (isConnectionUnusable(error)) {
+        this.mustReconcile = true;
+        this.pace.unanswered(lanes);
+      }
       if (isMissingDay(error)) return this.divertHistory();
       throw error;
     }
     this.outage.over();
-    if (settlements.length === this.batchLimit) this.ring(); // there may be more
-    this.batchLimit = MAX_SETTLEMENTS;
+    if (settlements.length === batchLimit) this.ring(); // there may be more
+    this.refusals.stored();
+    this.pace.answered();
     return this.take(rows, workerId, settlements, lease);
   }
 
@@ -221,7 +228,7 @@ export class ExchangeLoop {
           this.ring();
           break;
         case 'alive':
-          if (row.dueIn !== undefined) this.wakeup.within(row.dueIn || PROMOTION_RETRY_MS);
+          found += this.lookAgainAt(row.dueIn);
       }
     }
     if (busy.size > 0) {
@@ -229,6 +236,17 @@ export class ExchangeLoop {
       this.wakeup.within(BUSY_RETRY_MS);
     }
     return found;
+  }
+
+  /** When the next scheduled job is due. One that is due already, and was not promoted, counts as found. */
+  private lookAgainAt(dueIn: number | undefined): number {
+    if (dueIn === 0) {
+      this.wakeup.within(this.pace.promotionDelay());
+      return 1;
+    }
+    this.pace.promoted();
+    if (dueIn !== undefined) this.wakeup.within(dueIn);
+    return 0;
   }
 
   /** Finds claims whose answer was lost, and shuts out an exchange that may still be on its way. */
@@ -254,33 +272,6 @@ export class ExchangeLoop {
   private divertHistory(): number {
     this.overflowUntil = performance.now() + OVERFLOW_MS;
     this.host.missingDay();
-    this.ring();
-    return 1;
-  }
-
-  /**
-   * A batch that can't be stored is halved until the bad one stands alone, without a claim that might be at
-   * fault; that one is recorded as failed.
-   */
-  private isolate(
-    workerId: string,
-    settlements: readonly Settlement[],
-    lanes: readonly Lane[],
-    error: unknown,
-  ): number {
-    const [bad, ...others] = settlements;
-    const isAlone = others.length === 0 && lanes.length === 0;
-    this.batchLimit = isAlone ? MAX_SETTLEMENTS : Math.ceil(settlements.length / 2);
-    if (bad === undefined || !isAlone) {
-      this.outbox.add(workerId, ...settlements);
-    } else if (isStorableFailure(bad)) {
-      this.outbox.setAside(workerId, bad);
-      this.refusedUntil = performance.now() + REFUSED_RETRY_MS;
-    } else {
-      const failure = storableFailure(bad, error);
-      this.logger.error(`Job ${bad.id} counts as failed: ${failure.error.message}`);
-      this.outbox.add(workerId, failure);
-    }
     this.ring();
     return 1;
   }

@@ -50,12 +50,14 @@ export class LeaseKeeper {
     this.stopWaiting();
   }
 
-  /** The farewell, when nothing is left to settle: what is still held is handed back, and the row goes. */
-  async retire(limit: number): Promise<void> {
+  /** The farewell: what is held without being known is handed back, and the row goes if all is settled. */
+  async retire(unsettledOf: (workerId: string) => string[], limit: number): Promise<void> {
     this.stop();
     await this.beginning;
     this.lease?.end();
-    if (this.lease) await this.store.retire(this.lease.workerId, limit);
+    if (!this.lease) return;
+    const { workerId } = this.lease;
+    await this.store.retire(workerId, unsettledOf(workerId), limit);
   }
 
   private async register(): Promise<void> {

@@ -28,5 +28,5 @@ function message({ error }: Unsuccessful): string {
 
 function due({ delayMs, runAt }: Unsuccessful): string {
   if (runAt) return `due again at ${runAt.toISOString()}`;
-  return `due again in ${((delayMs ?? 0) / 1000).toFixed(1)} s`;
+  return delayMs === undefined ? 'due again now' : `due again in ${(delayMs / 1000).toFixed(1)} s`;
 }

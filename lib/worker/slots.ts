@@ -48,18 +48,28 @@ export class Slots<Job extends SlotUser> {
     return this.byQueue.has(queue);
   }
 
-  /** One lane for each group with free slots, at most `budget` jobs in all. */
-  lanes(budget = Infinity): Lane[] {
+  /** What to claim: a lane for each kind with slots of its own, and for each queue with free slots. */
+  lanes(): Lane[] {
     const lanes: Lane[] = [];
-    let left = budget;
-    for (const group of [...this.byKind.values(), ...this.byQueue.values()]) {
-      const kinds = group.kinds.filter((kind) => this.room(kind) > 0);
-      const want = Math.min(group.limit - group.held, this.ownRoom(group), left);
-      if (kinds.length === 0 || want <= 0) continue;
-      lanes.push({ queue: group.queue, kinds, want });
-      left -= want;
+    for (const { queue, kinds, limit, held } of this.byKind.values()) {
+      const want = Math.min(limit - held, ...kinds.map((kind) => this.room(kind)));
+      if (want > 0) lanes.push({ queue, kinds, want });
     }
+    for (const group of this.byQueue.values()) lanes.push(...this.lanesOf(group));
     return lanes;
+  }
+
+  /** Kinds that must wait for a turn of their own have a lane apart, or they would fill the queue's slots. */
+  private lanesOf({ queue, kinds, limit, held }: SlotGroup): Lane[] {
+    const free = limit - held;
+    if (free <= 0) return [];
+    const gated = kinds.filter((kind) => this.gates.has(kind) && this.room(kind) > 0);
+    const open = kinds.filter((kind) => !this.gates.has(kind));
+    const turns = Math.min(free, ...gated.map((kind) => this.room(kind)));
+    const lanes: Lane[] = [];
+    if (gated.length > 0) lanes.push({ queue, kinds: gated, want: turns });
+    if (open.length > 0) lanes.push({ queue, kinds: open, want: free });
+    return lanes.length < 2 ? lanes : lanes.map((lane) => ({ ...lane, slots: queue, free }));
   }
 
   /** Takes a slot for a claimed job. False: it waits for its kind's turn, {@link release} will answer it. */
@@ -104,11 +114,6 @@ export class Slots<Job extends SlotUser> {
     const group = own?.queue === job.queue ? own : this.byQueue.get(job.queue);
     if (group === undefined) throw new TypeError(`The queue ${job.queue} is not served here`);
     return group;
-  }
-
-  private ownRoom(group: SlotGroup): number {
-    const [kind] = group.kinds;
-    return group.kinds.length === 1 && kind !== undefined ? this.room(kind) : Infinity;
   }
 
   private room(kind: string): number {

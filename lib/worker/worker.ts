@@ -7,9 +7,9 @@ import { DEFAULTS } from '../contracts/resolve-options.js';
 import { startTimer } from '../contracts/timer.js';
 import { within } from '../contracts/within.js';
 import type { JobStore } from '../store/job-store.js';
-import { Listener, type ListenerEvents } from '../store/listener.js';
 import type { ClaimedJob, Lane, Settlement } from '../store/statements/exchange.js';
 import type { WorkerRow } from '../store/statements/workers.js';
+import { Doorbell } from './doorbell.js';
 import { describeError } from './error-record.js';
 import { ExchangeLoop, type ExchangeHost } from './exchange-loop.js';
 import { Housekeeping } from './housekeeping/housekeeping.js';
@@ -45,7 +45,7 @@ export class Worker implements ExchangeHost {
   /** Claimed and not settled: running, or waiting for their kind's turn. */
   private readonly held = new Set<JobRun>();
   private readonly loop: ExchangeLoop;
-  private readonly listener: Listener | undefined;
+  private readonly doorbell: Doorbell | undefined;
   private readonly rescue: Rescue;
   private readonly housekeeping: Housekeeping;
   private readonly leases: LeaseKeeper;
@@ -75,9 +75,12 @@ export class Worker implements ExchangeHost {
       logger,
     );
     this.rescue = new Rescue(store, logger);
-    const tasks = housekeepingTasks(store, this.rescue, settings);
+    const tasks = housekeepingTasks(store, this.rescue, settings, logger);
     this.housekeeping = new Housekeeping(store, tasks, logger);
-    if (settings.listen) this.listener = new Listener(store.database, this.doorbellEvents());
+    if (settings.listen) {
+      const serves = (queue: string) => this.slots.serves(queue);
+      this.doorbell = new Doorbell(store.database, serves, () => this.loop.ring(), logger);
+    }
   }
 
   /**
@@ -95,6 +98,11 @@ export class Worker implements ExchangeHost {
       this.whenIdle.push(resolve);
       this.loop.ring();
     });
+  }
+
+  /** The queues that are served. */
+  get queueNames(): string[] {
+    return [...this.queues.keys()];
   }
 
   /** Jobs claimed since the start. */
@@ -115,7 +123,7 @@ export class Worker implements ExchangeHost {
     if (this.state !== 'new') return;
     this.state = 'running';
     this.loop.start();
-    this.listener?.start();
+    this.doorbell?.start();
     await this.leases.begin();
     if (this.state !== 'running') return;
     this.housekeeping.start();
@@ -125,9 +133,15 @@ export class Worker implements ExchangeHost {
 
   private async drain(): Promise<void> {
     this.state = 'draining';
-    const helpers = Promise.all([this.started, this.housekeeping.stop(), this.listener?.stop()]);
+    const helpers = Promise.all([this.started, this.housekeeping.stop(), this.doorbell?.stop()]);
     if (this.started) {
       for (const run of this.slots.drainWaiting()) this.settleUnstarted(run);
+      if (this.held.size > 0) {
+        this.logger.log(
+          `Stopping: ${this.held.size} running jobs have ${this.settings.shutdownGrace} ms to end`,
+        );
+      }
+      const graceEnd = performance.now() + this.settings.shutdownGrace;
       await this.untilNothingHeld(this.settings.shutdownGrace);
       this.interrupt(
         this.held,
@@ -136,9 +150,11 @@ export class Worker implements ExchangeHost {
       );
       await this.untilNothingHeld(ABORT_GRACE_MS);
       for (const run of this.held) run.abandon();
-      await bounded(this.loop.flushed());
+      // A job has ended when its result is stored: that is what the grace is for, too.
+      await bounded(this.loop.flushed(), this.loop.isFailing ? 0 : graceEnd - performance.now());
       await bounded(this.loop.stop());
-      await bounded(this.leases.retire(FAREWELL_LIMIT_MS));
+      const unsettled = (workerId: string) => this.loop.outbox.jobIds(workerId);
+      await bounded(this.leases.retire(unsettled, FAREWELL_LIMIT_MS));
     }
     await bounded(helpers);
     this.state = 'closed';
@@ -151,8 +167,13 @@ export class Worker implements ExchangeHost {
   }
 
   lanes(): Lane[] {
-    if (this.state !== 'running') return [];
-    return this.slots.lanes((this.settings.budget ?? Infinity) - this.claimedSoFar);
+    if (this.state !== 'running' || this.budget() === 0) return [];
+    return this.slots.lanes();
+  }
+
+  budget(): number | undefined {
+    const { budget } = this.settings;
+    return budget === undefined ? undefined : budget - this.claimedSoFar;
   }
 
   heldJobs(workerId: string): string[] {
@@ -234,7 +255,7 @@ export class Worker implements ExchangeHost {
 
   private row(): Omit<WorkerRow, 'id'> {
     const { name, version, lease } = this.settings;
-    const queues = [...this.queues.keys()];
+    const queues = this.queueNames;
     const kinds = [...this.handlers.keys()];
     return { name, host: hostname(), pid: process.pid, version, queues, kinds, lease };
   }
@@ -259,19 +280,6 @@ export class Worker implements ExchangeHost {
     const runs = [...this.held].filter((run) => run.workerId === lease.workerId);
     this.interrupt(runs, 'LEASE_LOST', 'The lease was lost');
   }
-
-  private doorbellEvents(): ListenerEvents {
-    return {
-      ring: (queue) => {
-        if (this.slots.serves(queue)) this.loop.ring();
-      },
-      up: () => this.loop.ring(),
-      down: (error) => {
-        const { message } = describeError(error);
-        this.logger.warn(`The listener lost its connection (${message}): polling until it is back`);
-      },
-    };
-  }
 }
 
 function defaultQueues(handlers: HandlerTable, concurrency: number): Map<string, number> {
@@ -280,6 +288,10 @@ function defaultQueues(handlers: HandlerTable, concurrency: number): Map<string,
 }
 
 /** The farewell of a worker must not wait for a database that is gone; whatever failed, others put right. */
-async function bounded(step: Promise<unknown>): Promise<void> {
-  await within(FAREWELL_LIMIT_MS, step, () => new Error('The step took too long')).catch(() => {});
+async function bounded(step: Promise<unknown>, limit = 0): Promise<void> {
+  await within(
+    Math.max(FAREWELL_LIMIT_MS, limit),
+    step,
+    () => new Error('The step took too long'),
+  ).catch(() => {});
 }

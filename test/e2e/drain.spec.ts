@@ -56,6 +56,35 @@ describe('R16: drain', () => {
     expect(await app.queue.counts()).toMatchObject({ queued: 2, running: 0 });
   });
 
+  it('runs max jobs although other kinds and queues have room and nothing to do', async () => {
+    const own = on('own', () => {}, { concurrency: 5 });
+    const elsewhere = on('elsewhere', () => {}, { queue: 'other' });
+    const app = await startWith([own, note, elsewhere], enqueueOnly);
+    await manyNotes(app, 8);
+    expect(await app.queue.drain({ max: 5 })).toMatchObject({ claimed: 5, reason: 'max' });
+    await app.queue.enqueueMany([{ kind: 'elsewhere' }, { kind: 'elsewhere' }]);
+    expect(await app.queue.drain({ max: 40 })).toMatchObject({ claimed: 5, reason: 'empty' });
+  });
+
+  it('is not empty while scheduled jobs are due behind more of other kinds than are promoted at once', async () => {
+    const app = await startWith([note], enqueueOnly);
+    await app.sql(`insert into pgqueue.jobs (kind, run_at) select 'foreign', now() + interval '1 h'
+                     from generate_series(1, 1500)`);
+    const { id } = await app.queue.enqueue('note', {}, { delay: '1h' });
+    // All of them are due now, and still stand aside.
+    await app.sql(
+      `update pgqueue.jobs set run_at = now() - interval '1 min' where kind = 'foreign'`,
+    );
+    await app.sql(`update pgqueue.jobs set run_at = now() where id = $1`, [id]);
+    expect(await app.queue.drain()).toMatchObject({ claimed: 1, done: 1, reason: 'empty' });
+  });
+
+  it('refuses options that it does not know', async () => {
+    const app = await startWith([note], enqueueOnly);
+    const misspelt = { tiemout: 5 } as object;
+    await expect(app.queue.drain(misspelt)).rejects.toThrow(/tiemout.*max, timeout/);
+  });
+
   it('also runs what its own jobs enqueue', async () => {
     const app: TestApp = await startWith(
       [

@@ -154,3 +154,44 @@ describe('B44: a stop is bounded and leaves nothing', () => {
     }
   });
 });
+
+describe('a stop stores what has ended', () => {
+  it('within the grace, also when a row is locked meanwhile: the job does not run again', async () => {
+    const running = signal();
+    const gate = signal();
+    const app = await startWith(
+      [
+        on('work', async () => {
+          running.fire();
+          await gate.happened;
+        }),
+      ],
+      { worker: { shutdownGrace: '20s' } },
+    );
+    const { id } = await app.queue.enqueue('work');
+    await running.happened;
+    const holder = await pool.connect();
+    await holder.query('begin');
+    await holder.query(`select from "${app.schema}".jobs where id = $1 for update`, [id]);
+    const closed = app.close();
+    gate.fire();
+    // The settlement has met the lock when it is there twice: busy, and sent again.
+    const answers = () => log.lines.filter((line) => line.includes('handed back'));
+    await eventually(async () => {
+      const { rows } = await pool.query(
+        `select count(*)::int as seen from pg_stat_activity
+          where application_name = 'nestjs-pg-queue' and query like $1 and state = 'idle'`,
+        [`%"${app.schema}".exchange_v1%`],
+      );
+      expect(rows[0]?.seen).toBeGreaterThan(0);
+    });
+    await holder.query('commit');
+    holder.release();
+    await closed;
+    expect(answers()).toEqual([]);
+    const [row] = await app.sql('select status, attempts from pgqueue.all_jobs where id = $1', [
+      id,
+    ]);
+    expect(row).toEqual({ status: 'done', attempts: 1 });
+  });
+});

@@ -1,4 +1,4 @@
-import { PgQueueError } from 'nestjs-pg-queue';
+import { PgQueueError, type QueueTransaction } from 'nestjs-pg-queue';
 import { DATABASE_URL, endApps, freshSchema, on, startWith, type TestApp } from '../support/app.js';
 import { eventually } from '../support/eventually.js';
 import { signal } from '../support/signal.js';
@@ -201,4 +201,13 @@ describe('transactions inside each other', () => {
     expect(await users()).toContain('zoe@example.org');
     await eventually(() => expect(ran).toEqual([id]));
   });
+});
+
+it('a tx that is used after its transaction has ended is refused, whoever has its connection by then', async () => {
+  let kept: QueueTransaction | undefined;
+  await app.queue.transaction(async (tx) => {
+    kept = tx;
+  });
+  const late = app.queue.enqueue('welcome', {}, { tx: kept });
+  await expect(late).rejects.toMatchObject({ code: 'TRANSACTION_ENDED' });
 });

@@ -42,6 +42,6 @@ describe('B37: kinds that a process has no handler for, as in a rolling deploy',
       await app.queue.enqueue('a', {});
       await eventually(() => expect(ran).toHaveLength(n), { interval: 1 });
     }
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(performance.now() - began).toBeLessThan(15_000);
   });
 });

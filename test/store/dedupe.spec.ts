@@ -239,3 +239,16 @@ describe('B11: a retry by hand against a new enqueue of the same key', () => {
     ]);
   });
 });
+
+test('a retry of several takes keys in the order in which enqueue does, so that the two can not deadlock', async () => {
+  const [first, second] = [await failedJob('b'), await failedJob('a')];
+  await a.begin();
+  await enqueue(a, 'a');
+  const retried = b.run(retryMany, [first, second]);
+  await untilWaiting(t.observer, b);
+  // Had the retry begun with the lower id, it would hold this key and wait for the other.
+  await enqueue(a, 'b');
+  await a.commit();
+  const outcomes = (await retried).map(({ outcome }) => outcome);
+  expect(outcomes).toEqual(['conflict', 'conflict']);
+});

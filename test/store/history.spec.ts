@@ -2,7 +2,7 @@ import { isMissingDay } from '../../lib/store/errors.js';
 import { Database } from '../../lib/store/database.js';
 import { resolveOptions } from '../../lib/contracts/resolve-options.js';
 import { makeDaysAhead } from '../../lib/store/history-days.js';
-import { listDays } from '../../lib/store/statements/history-days.js';
+import { DAY_MARK, listDays } from '../../lib/store/statements/history-days.js';
 import { eventually } from '../support/eventually.js';
 import {
   done,
@@ -32,6 +32,7 @@ async function addOldDay(day: string): Promise<void> {
     `create table ${table} partition of pgqueue.done_jobs
        for values from ('${day} 00:00:00+00') to (timestamptz '${day} 00:00:00+00' + interval '1 day')`,
   );
+  await t.observer.query(`comment on table ${table} is '${DAY_MARK}'`);
   await t.observer.query(
     `insert into pgqueue.done_jobs (id, queue, kind, payload, status, priority, run_at, attempts,
                                     max_attempts, lease_no, created_at, finished_at)
@@ -213,4 +214,14 @@ describe('a day that is missing', () => {
     expect(await t.store.cancel(id)).toBe('cancelled');
     expect(await statusOf(t.observer, id)).toBe('cancelled');
   });
+});
+
+test('a table that a person made is not dropped, although it is called like a day', async () => {
+  await t.observer.query('create table pgqueue.done_jobs_20200101 (kept text)');
+  await t.observer.query('create table pgqueue.done_jobs_20261331 (kept text)');
+  await t.store.dropOldDays(KEEP);
+  const kept = await t.observer.rows(
+    `select relname from pg_class where relname in ('done_jobs_20200101', 'done_jobs_20261331')`,
+  );
+  expect(kept).toHaveLength(2);
 });

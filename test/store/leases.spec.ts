@@ -40,7 +40,7 @@ describe('a heartbeat against the declaration of death', () => {
     await untilWaiting(t.observer, b);
     await a.commit();
 
-    expect(await declared).toEqual([false]);
+    expect(await declared).toEqual([null]);
     expect(await b.run(rescue, { strays: true, limit: 10 })).toEqual([]);
     expect((await jobRow(a, id)).locked_by).toBe(worker);
   });
@@ -53,14 +53,14 @@ describe('a heartbeat against the declaration of death', () => {
     const declared = b.run(declareDead, worker);
     await untilWaiting(t.observer, b);
     await a.rollback();
-    expect(await declared).toEqual([true]);
+    expect(await declared).toEqual(['w']);
   });
 
   test('a heartbeat that waits for the declaration learns that the worker is dead', async () => {
     const worker = await startWorker(a);
     await endLease(t.observer, worker);
     await b.begin();
-    expect(await b.run(declareDead, worker)).toEqual([true]);
+    expect(await b.run(declareDead, worker)).toEqual(['w']);
     const late = a.run(heartbeat, { worker, lease: HOUR });
     await untilWaiting(t.observer, a);
     await b.commit();
@@ -69,10 +69,10 @@ describe('a heartbeat against the declaration of death', () => {
 
   test('a worker whose lease goes on is not declared dead, and death is declared once', async () => {
     const worker = await startWorker(a);
-    expect(await b.run(declareDead, worker)).toEqual([false]);
+    expect(await b.run(declareDead, worker)).toEqual([null]);
     await endLease(t.observer, worker);
-    expect(await b.run(declareDead, worker)).toEqual([true]);
-    expect(await b.run(declareDead, worker)).toEqual([false]);
+    expect(await b.run(declareDead, worker)).toEqual(['w']);
+    expect(await b.run(declareDead, worker)).toEqual([null]);
   });
 
   test('a heartbeat names the workers that are overdue or dead, and not itself', async () => {
@@ -99,7 +99,7 @@ describe('an exchange against the declaration of death', () => {
     await untilWaiting(t.observer, b);
     await a.commit();
 
-    expect(await declared).toEqual([true]);
+    expect(await declared).toEqual(['w']);
     const rescued = await b.run(rescue, { strays: false, limit: 10 });
     expect(rescued).toMatchObject([{ id, outcome: 'freed' }]);
     expect(await jobRow(a, id)).toMatchObject({ status: 'queued', attempts: 1, locked_by: null });

@@ -29,8 +29,8 @@ test.each([
     expect(await odd.store.retryMany([failed])).toMatchObject([{ outcome: 'retried' }]);
     expect(await odd.observer.value(`select pgqueue.enqueue('k')`)).toEqual(expect.any(String));
     expect(await odd.store.rescue(true, 10)).toEqual([]);
-    expect(await odd.store.sortByHandler(10)).toBe(0);
-    await odd.store.retire(worker, 10_000);
+    expect(await odd.store.sortByHandler(10)).toEqual([]);
+    await odd.store.retire(worker, [], 10_000);
     expect(await odd.store.heartbeat(worker, 1_000, 10_000)).toMatchObject({ alive: false });
     // A second look at the schema finds it up to date, and the days where they are.
     await migrate(odd.database);

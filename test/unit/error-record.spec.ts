@@ -1,3 +1,4 @@
+import { BadRequestException } from '@nestjs/common';
 import { describeError } from '../../lib/worker/error-record.js';
 
 /** Fails with the name of what a record may not hold. */
@@ -166,4 +167,10 @@ test('an error without a message is told by its code', () => {
 test('a message that is too long ends with an ellipsis, on a whole character', () => {
   const { message } = describeError(new Error(`${'x'.repeat(3_998)}😀😀😀`));
   expect(message).toMatch(/^x{3998}…$/);
+});
+
+test('what a ValidationPipe found wrong is in the message', () => {
+  const error = new BadRequestException(['email must be an email', 'name should not be empty']);
+  const { message } = describeError(error);
+  expect(message).toBe('Bad Request Exception: email must be an email; name should not be empty');
 });

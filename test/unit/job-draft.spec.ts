@@ -107,6 +107,7 @@ const BAD: [string, object, string][] = [
   ['meta that is null', { meta: null }, 'meta'],
   ['B01: NUL in meta', { meta: { a: { b: '\0' } } }, 'meta.a.b'],
   ['a misspelt option', { dely: 1 }, 'dely'],
+  ['a day that the calendar has not', { runAt: '2027-02-30T00:00:00Z' }, 'runAt'],
 ];
 test.each(BAD)('%s is refused, and the error names it', (_, options, path) => {
   expect(refusal(options as JobOptions).path).toBe(path);

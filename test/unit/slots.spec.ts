@@ -110,15 +110,17 @@ describe('a kind with a concurrency of its own', () => {
   });
 });
 
-describe('a budget', () => {
-  test('bounds all lanes together', () => {
-    const slots = slotsOf([handler('own', 'mail', 2), handler('a', 'mail')], { mail: 3, bulk: 3 });
-    const wants = (budget: number) => slots.lanes(budget).map(({ want }) => want);
-    expect(wants(100)).toEqual([2, 3, 3]);
-    expect(wants(4)).toEqual([2, 2]);
-    expect(wants(1)).toEqual([1]);
-    expect(wants(0)).toEqual([]);
-  });
+test('kinds that wait for turns of their own do not fill the slots of a queue that others share', () => {
+  const slots = slotsOf([handler('own', 'mail', 2), handler('a', 'mail')], { mail: 3, bulk: 4 });
+  expect(slots.lanes().filter(({ queue }) => queue === 'bulk')).toEqual([
+    { queue: 'bulk', kinds: ['own'], want: 2, slots: 'bulk', free: 4 },
+    { queue: 'bulk', kinds: ['a'], want: 4, slots: 'bulk', free: 4 },
+  ]);
+  slots.take({ queue: 'bulk', kind: 'own' });
+  slots.take({ queue: 'bulk', kind: 'own' });
+  expect(slots.lanes().filter(({ queue }) => queue === 'bulk')).toEqual([
+    { queue: 'bulk', kinds: ['a'], want: 2 },
+  ]);
 });
 
 test('a job of a queue that is not served is refused, since its slot could never be given back', () => {
@@ -147,7 +149,7 @@ describe('whatever is claimed, run and drained', () => {
     const violations: string[] = [];
 
     for (let step = 0; step < 500; step++) {
-      const lane = draw(slots.lanes(random() < 0.2 ? 1 : Infinity));
+      const lane = draw(slots.lanes());
       if (lane && random() < 0.55) claim(lane);
       else if (random() < 0.02) expectSame(slots.drainWaiting(), waiting.splice(0));
       else end();

@@ -61,6 +61,8 @@ describe('kinds that the application declares', () => {
           { kind: 'types.nothing' },
           // @ts-expect-error -- userId is a string
           { kind: 'types.email', payload: { userId: 7 } },
+          // @ts-expect-error -- the kind has a payload
+          { kind: 'types.email' },
         ]),
       ];
       return [right, wrong];

@@ -51,7 +51,7 @@ test('results are kept while the database is away, and sent when it is back: no 
   expect(runs.sort()).toEqual([...ids].sort());
   // One line when it began and one when it was over, however many tries there were.
   expect(log.matching(/can't be asked for jobs/)).toHaveLength(1);
-  expect(log.matching(/answers again/)).toHaveLength(1);
+  await eventually(() => expect(log.matching(/answers again/)).toHaveLength(1));
   expect(log.lines).toHaveLength(2);
 });
 

@@ -9,7 +9,7 @@ create table pgqueue.jobs (
   queue        text not null default 'default' check (octet_length(queue) between 1 and 255),
   kind         text not null check (octet_length(kind) between 1 and 255),
   payload      jsonb not null default '{}',
-  waits_for    text check (waits_for in ('time', 'slot', 'handler', 'parents')),
+  waits_for    text check (waits_for in ('time', 'handler')),
   status       text not null generated always as (
                  case when locked_by is not null then 'running'
                       when waits_for is null then 'queued'

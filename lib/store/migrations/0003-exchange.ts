@@ -36,8 +36,12 @@ begin
 end $fn$;
 
 -- Moves jobs that the caller has locked to the dead letters. p_reporter is null for a job whose worker died.
+-- An older dead letter of the same id, left over when somebody reset the ids, gives way: a claim must not
+-- fail because of one row.
 create function pgqueue.bury_v1(p_rows tid[], p_error jsonb, p_reporter uuid) returns void
 language sql set enable_seqscan = off set enable_bitmapscan = off as $fn$
+  delete from pgqueue.failed_jobs where id = any (array(
+    select id from pgqueue.jobs where ctid = any (p_rows)));
   with gone as (
     delete from pgqueue.jobs where ctid = any (p_rows) returning *
   )
@@ -87,11 +91,13 @@ end $fn$;
 -- One round trip of a worker. Settles what has ended, then claims for every lane with free slots.
 --   p_done, p_done_leases   jobs that succeeded, and the lease number each was claimed under
 --   p_unkept                those of p_done that leave no history
---   p_results               results of p_result_ids; jobs without a result are not in it
+--   p_results               parallel to p_done; null = no result
 --   p_outcomes              all other ends: [{id, lease_no, action, delay_ms | run_at, error}]
 --                           action: retry | release (the attempt is given back) | fail | cancel
---   p_lanes                 [{queue, kinds, want}]
+--   p_lanes                 [{queue, kinds, want, slots, free}]: lanes of the same slots stand together, and get
+--                           no more than free between them
 --   p_overflow              history goes to the overflow table, since today has no partition
+--   p_budget                no more jobs than this over all lanes; null = no bound
 -- The first row answers for the worker: 'alive', or 'dead' or 'stale' if nothing was claimed because it was
 -- declared dead or has reconnected since; due_in is the time to the next scheduled job in milliseconds.
 -- Then come settlements that were not stored (see unsettled_v1), claimed jobs ('job') in order, and jobs that
@@ -102,8 +108,8 @@ end $fn$;
 -- the whole primary key.
 create function pgqueue.exchange_v1(
   p_worker uuid, p_epoch int,
-  p_done bigint[], p_done_leases int[], p_unkept bigint[], p_result_ids bigint[], p_results jsonb[],
-  p_outcomes jsonb, p_lanes jsonb, p_overflow boolean
+  p_done bigint[], p_done_leases int[], p_unkept bigint[], p_results jsonb[],
+  p_outcomes jsonb, p_lanes jsonb, p_overflow boolean, p_budget int default null
 ) returns table (
   answer text, id bigint, lease_no int, queue text, kind text, payload jsonb, attempt int,
   max_attempts int, meta jsonb, created_at timestamptz, due_in double precision)
@@ -120,6 +126,7 @@ declare
   v_worker  record;
   v_lease   int;
   v_ids     bigint[];
+  v_results jsonb[];
   v_rows    tid[];
   v_locked  bigint[];
   v_kept    tid[];
@@ -127,6 +134,8 @@ declare
   v_next    timestamptz;
   v_picked  tid[] := '{}';
   v_count   int;
+  v_slots   text;
+  v_before  int := 0;
   v_released text[] := '{}';
   v_unstored bigint[] := '{}';
   v_answers  text[] := '{}';
@@ -141,14 +150,15 @@ begin
   select epoch, dead_at into v_worker from pgqueue.workers where id = p_worker;
 
   for v_lease in select distinct l from unnest(p_done_leases) as l loop
-    v_ids := array(select d.id from unnest(p_done, p_done_leases) as d(id, lease) where d.lease = v_lease);
+    select array_agg(d.id), array_agg(d.result) into v_ids, v_results
+      from unnest(p_done, p_done_leases, p_results) as d(id, lease, result) where d.lease = v_lease;
     select array_agg(l.ctid), array_agg(l.id), array_agg(l.ctid) filter (where not l.id = any (p_unkept))
       into v_rows, v_locked, v_kept
       from (select ctid, id from pgqueue.jobs
              where id = any (v_ids) and lease_no = v_lease and locked_by = p_worker
              order by id for update skip locked) as l;
     if v_kept is not null then
-      perform pgqueue.archive_v1(v_kept, 'done', p_result_ids, p_results, p_overflow);
+      perform pgqueue.archive_v1(v_kept, 'done', v_ids, v_results, p_overflow);
     end if;
     if cardinality(v_kept) is distinct from cardinality(v_rows) then
       delete from pgqueue.jobs where ctid = any (v_rows);
@@ -216,17 +226,22 @@ begin
         select run_at into v_next from pgqueue.jobs where waits_for = 'time' order by run_at limit 1;
       end if;
       for lane in
-        select l.queue, l.kinds, l.want
-          from jsonb_to_recordset(p_lanes) as l(queue text, kinds text[], want int)
+        select l.queue, l.kinds, l.want, l.slots, l.free
+          from jsonb_to_recordset(p_lanes) as l(queue text, kinds text[], want int, slots text, free int)
           left join pgqueue.queues q on q.name = l.queue
          where q.paused_at is null
       loop
+        if lane.slots is distinct from v_slots then
+          v_slots := lane.slots;
+          v_before := cardinality(v_picked);
+        end if;
         -- The array is built once, whatever the plan, so no more rows are taken than asked.
         v_picked := v_picked || array(
           select ctid from pgqueue.jobs
            where queue = lane.queue and waits_for is null and locked_by is null
              and run_at <= v_now and kind = any (lane.kinds)
-           order by priority, run_at, id limit lane.want
+           order by priority, run_at, id limit least(lane.want, lane.free - (cardinality(v_picked) - v_before),
+                       p_budget - cardinality(v_picked))
            for update skip locked);
       end loop;
     end if;

@@ -50,7 +50,8 @@ end $fn$;
 -- The dead are listed first and the rows are taken by a later statement that looks at the row alone:
 -- a subquery beside the lock would keep the snapshot from before it.
 -- The first death of a job costs it no delay; each further one doubles it, so that a job that kills its
--- worker is not run in a loop.
+-- worker is not run in a loop. A row that the database refuses to change (a constraint of somebody's) stays
+-- and says so; the others don't wait for it.
 create function pgqueue.rescue_v1(p_strays boolean, p_limit int)
 returns table (id bigint, kind text, worker text, outcome text)
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
@@ -80,6 +81,7 @@ begin
       'The worker %s died while it ran the job: its lease expired%s',
       coalesce(j.name, j.locked_by::text), coalesce(' at ' || j.lease_until, '')));
     id := j.id; kind := j.kind; worker := coalesce(j.name, j.locked_by::text);
+    begin
     if j.attempts >= j.max_attempts then
       perform pgqueue.bury_v1(array[j.ctid], v_error, null);
       outcome := 'failed';
@@ -98,6 +100,9 @@ begin
       perform pg_notify(pgqueue.doorbell(), j.queue);
       outcome := 'freed';
     end if;
+    exception when data_exception or integrity_constraint_violation then
+      outcome := 'refused: ' || sqlerrm;
+    end;
     return next;
   end loop;
 
@@ -138,12 +143,13 @@ begin
   return next;
 end $fn$;
 
--- The last step of a worker: what it still holds is handed back, and its row goes, or is marked dead if a
--- job of it is locked by someone, so that others hand it back.
-create function pgqueue.retire_v1(p_worker uuid) returns void
+-- The last step of a worker: what it still holds is handed back, and its row goes. If a job of it is locked by
+-- someone, or has ended and could not be settled, the worker is marked dead instead: others free those, and
+-- the attempt counts.
+create function pgqueue.retire_v1(p_worker uuid, p_unsettled bigint[] default '{}') returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
 begin
-  if (select remaining from pgqueue.reconcile_v1(p_worker, '{}')) = 0 then
+  if (select remaining + cardinality(p_unsettled) from pgqueue.reconcile_v1(p_worker, p_unsettled)) = 0 then
     delete from pgqueue.workers where id = p_worker;
   else
     update pgqueue.workers set dead_at = clock_timestamp() where id = p_worker and dead_at is null;
@@ -151,24 +157,31 @@ begin
 end $fn$;
 
 -- Sets aside jobs that no live worker handles, so that a long head of them is not walked by every claim,
--- and brings back those that one handles again. Answers how many rows it moved.
-create function pgqueue.sort_by_handler_v1(p_limit int) returns int
+-- and brings back those that one handles again. Answers what it moved: outcome is set_aside | brought_back.
+create function pgqueue.sort_by_handler_v1(p_limit int)
+returns table (queue text, kind text, jobs int, outcome text)
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
-declare
-  v_aside int;
-  v_back  int := 0;
-  moved record;
+#variable_conflict use_column
 begin
   perform pg_advisory_xact_lock(pgqueue.handlers_key());
-  update pgqueue.jobs set waits_for = 'handler' where ctid = any (array(
-    select ctid from pgqueue.jobs j
-     where waits_for is null and locked_by is null
-       and not exists (select from pgqueue.workers w
-                        where w.dead_at is null and j.queue = any (w.queues) and j.kind = any (w.kinds))
-     limit p_limit for update skip locked));
-  get diagnostics v_aside = row_count;
-  for moved in
-    with back as (
+  outcome := 'set_aside';
+  for queue, kind, jobs in
+    with moved as (
+      update pgqueue.jobs set waits_for = 'handler' where ctid = any (array(
+        select ctid from pgqueue.jobs j
+         where waits_for is null and locked_by is null
+           and not exists (select from pgqueue.workers w
+                            where w.dead_at is null and j.queue = any (w.queues) and j.kind = any (w.kinds))
+         limit p_limit for update skip locked))
+      returning queue, kind)
+    select m.queue, m.kind, count(*) from moved m group by m.queue, m.kind
+  loop
+    return next;
+  end loop;
+
+  outcome := 'brought_back';
+  for queue, kind, jobs in
+    with moved as (
       update pgqueue.jobs set waits_for = case when run_at > clock_timestamp() then 'time' end
        where ctid = any (array(
         select ctid from pgqueue.jobs j
@@ -176,12 +189,11 @@ begin
            and exists (select from pgqueue.workers w
                         where w.dead_at is null and j.queue = any (w.queues) and j.kind = any (w.kinds))
          limit p_limit for update skip locked))
-      returning queue)
-    select queue, count(*)::int as rows from back group by queue
+      returning queue, kind)
+    select m.queue, m.kind, count(*) from moved m group by m.queue, m.kind
   loop
-    v_back := v_back + moved.rows;
-    perform pg_notify(pgqueue.doorbell(), moved.queue);
+    perform pg_notify(pgqueue.doorbell(), queue);
+    return next;
   end loop;
-  return v_aside + v_back;
 end $fn$;
 `;

@@ -9,7 +9,12 @@ language plpgsql set search_path = pg_catalog, pg_temp as $fn$
 declare
   f pgqueue.failed_jobs;
 begin
-  for id in select distinct i from unnest(p_ids) as i order by i loop
+  -- In the order in which enqueue takes keys, so that the two can't wait for each other.
+  for id in
+    select i from (select distinct i from unnest(p_ids) as i) as ids
+      left join pgqueue.failed_jobs on failed_jobs.id = i
+     order by failed_jobs.kind, failed_jobs.dedupe_key, i
+  loop
     holder := null;
     select * into f from pgqueue.failed_jobs where failed_jobs.id = retry_many_v1.id for update;
     if not found then

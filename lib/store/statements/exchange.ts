@@ -30,6 +30,9 @@ export interface Lane {
   readonly queue: string;
   readonly kinds: readonly string[];
   readonly want: number;
+  /** Lanes of the same slots stand together, and get no more than `free` between them. */
+  readonly slots?: string;
+  readonly free?: number;
 }
 
 export interface ExchangeRequest {
@@ -37,6 +40,8 @@ export interface ExchangeRequest {
   readonly epoch: number;
   readonly settlements: readonly Settlement[];
   readonly lanes: readonly Lane[];
+  /** No more jobs than this over all lanes; undefined = no bound. */
+  readonly budget?: number | undefined;
   /** History goes to the overflow table: today has no partition. */
   readonly overflow: boolean;
 }
@@ -70,22 +75,21 @@ export const exchange = statement<ExchangeRequest, ExchangeRow>({
   text: /* sql */ `
     select answer, id, lease_no, queue, kind, payload, attempt, max_attempts, meta,
            ${epochMs('created_at')} as created_at, due_in
-      from pgqueue.exchange_v1($1::uuid, $2::int, $3::bigint[], $4::int[], $5::bigint[], $6::bigint[],
-                               $7::jsonb[], $8::jsonb, $9::jsonb, $10::boolean)`,
-  values: ({ worker, epoch, settlements, lanes, overflow }) => {
+      from pgqueue.exchange_v1($1::uuid, $2::int, $3::bigint[], $4::int[], $5::bigint[], $6::jsonb[],
+                               $7::jsonb, $8::jsonb, $9::boolean, $10::int)`,
+  values: ({ worker, epoch, settlements, lanes, budget, overflow }) => {
     const done = settlements.filter((settlement) => settlement.action === 'done');
-    const withResult = done.filter((settlement) => settlement.result !== undefined);
     return [
       worker,
       epoch,
       done.map((settlement) => settlement.id),
       done.map((settlement) => settlement.leaseNo),
       done.filter((settlement) => !settlement.keep).map((settlement) => settlement.id),
-      withResult.map((settlement) => settlement.id),
-      withResult.map((settlement) => settlement.result),
+      done.map((settlement) => settlement.result ?? null),
       JSON.stringify(settlements.filter(({ action }) => action !== 'done').map(outcome)),
       JSON.stringify(lanes),
       overflow,
+      budget ?? null,
     ];
   },
   row: (row) => {

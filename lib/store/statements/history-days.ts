@@ -12,6 +12,9 @@ export interface HistoryDay {
   readonly age: number;
 }
 
+/** On the tables that this package made: one that a person made or kept is never dropped. */
+export const DAY_MARK = 'nestjs-pg-queue: a day of history';
+
 /** All days that have a table, and those from today to `ahead` days from now that lack one. */
 export const listDays = statement<number, HistoryDay>({
   text: /* sql */ `
@@ -26,6 +29,7 @@ export const listDays = statement<number, HistoryDay>({
         join pg_catalog.pg_class c on c.relnamespace = p.relnamespace and c.relkind = 'r'
          and c.relname ~ '^done_jobs_[0-9]{8}$'
         left join pg_catalog.pg_inherits i on i.inhrelid = c.oid and i.inhparent = p.oid
+       where i.inhrelid is not null or obj_description(c.oid, 'pg_class') = '${DAY_MARK}'
     ), wanted as (
       select today + offset_days as day from parent, generate_series(0, $1::int) as offset_days
     )

@@ -60,7 +60,7 @@ export interface RetriedRow {
 }
 
 export const retryMany = statement<readonly string[], RetriedRow>({
-  text: 'select id, outcome, holder from pgqueue.retry_many_v1($1::bigint[])',
+  text: 'select id, outcome, holder from pgqueue.retry_many_v1($1::bigint[]) order by id',
   values: (ids) => [ids],
   row: (row) => ({
     id: text(row, 'id'),

@@ -29,10 +29,13 @@ export const heartbeat = statement<
   row: (row) => ({ alive: row.alive === 't', overdue: list(row, 'overdue') }),
 });
 
-export const declareDead = statement<string, boolean>({
-  text: 'select pgqueue.declare_dead_v1($1::uuid) as declared',
+/** Answers the worker's name if it is dead now by this call. */
+export const declareDead = statement<string, string | null>({
+  text: /* sql */ `
+    select case when pgqueue.declare_dead_v1(id) then name end as name
+      from pgqueue.workers where id = $1::uuid`,
   values: (worker) => [worker],
-  row: (row) => row.declared === 't',
+  row: (row) => row.name ?? null,
 });
 
 /** Workers that are dead or whose lease has ended. */
@@ -47,7 +50,8 @@ export interface RescuedRow {
   readonly id: string;
   readonly kind: string;
   readonly worker: string;
-  readonly outcome: 'freed' | 'failed';
+  /** `freed`, `failed`, or `refused: …` with what the database said. */
+  readonly outcome: string;
 }
 
 export const rescue = statement<{ strays: boolean; limit: number }, RescuedRow>({
@@ -57,7 +61,7 @@ export const rescue = statement<{ strays: boolean; limit: number }, RescuedRow>(
     id: text(row, 'id'),
     kind: text(row, 'kind'),
     worker: text(row, 'worker'),
-    outcome: text(row, 'outcome') as RescuedRow['outcome'],
+    outcome: text(row, 'outcome'),
   }),
 });
 
@@ -75,17 +79,29 @@ export const reconcile = statement<
   }),
 });
 
-export const retire = statement<string>({
-  text: 'select pgqueue.retire_v1($1::uuid)',
-  values: (worker) => [worker],
+export const retire = statement<{ worker: string; unsettled: readonly string[] }>({
+  text: 'select pgqueue.retire_v1($1::uuid, $2::bigint[])',
+  values: ({ worker, unsettled }) => [worker, unsettled],
   row: () => undefined,
 });
 
-/** How many jobs were set aside or brought back. */
-export const sortByHandler = statement<number, number>({
-  text: 'select pgqueue.sort_by_handler_v1($1::int) as moved',
+/** Jobs that were set aside since no live worker handles them, or brought back. */
+export interface SortedRow {
+  readonly queue: string;
+  readonly kind: string;
+  readonly jobs: number;
+  readonly outcome: 'set_aside' | 'brought_back';
+}
+
+export const sortByHandler = statement<number, SortedRow>({
+  text: 'select queue, kind, jobs, outcome from pgqueue.sort_by_handler_v1($1::int)',
   values: (limit) => [limit],
-  row: (row) => number(row, 'moved'),
+  row: (row) => ({
+    queue: text(row, 'queue'),
+    kind: text(row, 'kind'),
+    jobs: number(row, 'jobs'),
+    outcome: text(row, 'outcome') as SortedRow['outcome'],
+  }),
 });
 
 /** The channel to LISTEN on. */

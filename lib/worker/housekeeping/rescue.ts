@@ -4,6 +4,11 @@ import { describeError } from '../error-record.js';
 
 const BATCH = 500;
 
+const ENDS: Readonly<Record<string, string>> = {
+  freed: 'is due again',
+  failed: 'had no attempts left: it is failed now',
+};
+
 /** Brings back the jobs of workers that are gone. Every worker does it; they don't get in each other's way. */
 export class Rescue {
   private underway: Promise<void> | undefined;
@@ -49,8 +54,8 @@ export class Rescue {
 
   private async declareDead(workerIds: readonly string[]): Promise<void> {
     for (const workerId of workerIds) {
-      if (!(await this.store.declareDead(workerId))) continue;
-      this.logger.warn(`Worker ${workerId} is dead: its lease has expired`);
+      const name = await this.store.declareDead(workerId);
+      if (name !== null) this.logger.warn(`The worker ${name} is dead: its lease has expired`);
     }
   }
 
@@ -58,7 +63,7 @@ export class Rescue {
     for (;;) {
       const rescued = await this.store.rescue(strays, BATCH);
       for (const { id, kind, worker, outcome } of rescued) {
-        const end = outcome === 'freed' ? 'is due again' : 'had no attempts left: it is failed now';
+        const end = ENDS[outcome] ?? `could not be freed (${outcome})`;
         this.logger.warn(`Job ${id} (${kind}) of the dead worker ${worker} ${end}`);
       }
       if (rescued.length < BATCH) return;

@@ -1,5 +1,7 @@
+import type { Logger } from '@nestjs/common';
 import type { JobStore } from '../../store/job-store.js';
 import type { Task } from '../../store/statements/maintenance.js';
+import type { SortedRow } from '../../store/statements/workers.js';
 import type { Rescue } from './rescue.js';
 
 const BATCH = 1_000;
@@ -23,6 +25,7 @@ export function housekeepingTasks(
   store: JobStore,
   rescue: Rescue,
   retention: Retention,
+  logger: Logger,
 ): HousekeepingTask[] {
   return [
     {
@@ -51,9 +54,32 @@ export function housekeepingTasks(
     {
       task: 'handlers',
       interval: 15_000,
-      run: () => inBatches(() => store.sortByHandler(BATCH)),
+      run: () => sortByHandler(store, logger),
     },
   ];
+}
+
+async function sortByHandler(store: JobStore, logger: Logger): Promise<void> {
+  const aside = new Map<string, number>();
+  await inBatches(async () => {
+    const rows = await store.sortByHandler(BATCH);
+    for (const { queue, kind, jobs, outcome } of rows) {
+      if (outcome !== 'set_aside') continue;
+      const what = `of kind '${kind}' in queue '${queue}'`;
+      aside.set(what, (aside.get(what) ?? 0) + jobs);
+    }
+    return Math.max(...sums(rows));
+  });
+  for (const [what, jobs] of aside) {
+    logger.warn(`${jobs} due jobs ${what} wait: no live worker handles them`);
+  }
+}
+
+/** Rows moved either way: the limit of a batch holds for each. */
+function sums(rows: readonly SortedRow[]): number[] {
+  return (['set_aside', 'brought_back'] as const).map((way) =>
+    rows.reduce((sum, { jobs, outcome }) => (outcome === way ? sum + jobs : sum), 0),
+  );
 }
 
 /** Until a batch is short: the rest is new, or locked by someone, and the next tick's. */
