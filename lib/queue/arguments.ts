@@ -1,5 +1,6 @@
 import { types } from 'node:util';
 import { PgQueueError } from '../contracts/errors.js';
+import { isStorableText } from '../contracts/storable.js';
 import type { FailedFilter } from '../contracts/queue.js';
 
 const MAX_ID = 9_223_372_036_854_775_807n;
@@ -28,9 +29,14 @@ export function checkedFilter(filter: FailedFilter): FailedFilter {
     if (value === undefined) continue;
     const isInstant = name === 'failedAfter' || name === 'failedBefore';
     const fits = isInstant
-      ? types.isDate(value) && !Number.isNaN(value.getTime())
-      : typeof value === 'string';
-    if (!fits) throw invalid(`filter.${name}`, isInstant ? 'a valid Date' : 'a string');
+      ? isUsualDate(value)
+      : typeof value === 'string' && isStorableText(value);
+    if (!fits) {
+      throw invalid(
+        `filter.${name}`,
+        isInstant ? 'a Date of the years 1 to 9999' : 'text without NUL',
+      );
+    }
   }
   return filter;
 }
@@ -50,6 +56,12 @@ export function checkedOptions<T extends object>(
     'INVALID_ARGUMENT',
     `${method} has no option \`${unknown}\`. Known are: ${known.join(', ')}.`,
   );
+}
+
+function isUsualDate(value: unknown): boolean {
+  if (!types.isDate(value)) return false;
+  const year = value.getUTCFullYear();
+  return year >= 1 && year <= 9_999;
 }
 
 function invalid(what: string, expected: string): PgQueueError {

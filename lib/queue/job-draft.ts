@@ -23,6 +23,9 @@ const OPTION_NAMES: readonly string[] = [
   'meta',
 ] satisfies (keyof JobOptions)[];
 
+/** A statement is one string on its way, and Node's end at about 512 MiB. */
+const MAX_LIST_BYTES = 128 * 1024 * 1024;
+
 /** ISO 8601 that names its offset: without one the instant would depend on where the process runs. */
 const ISO_WITH_OFFSET =
   /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}(:?\d{2})?)$/i;
@@ -38,9 +41,6 @@ export function draftJob(
   defaults: KindDefaults | undefined,
   where = '',
 ): JobRow {
-  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
-    throw new InvalidJobError(`${where}options`, 'must be an object.');
-  }
   for (const name of Object.keys(options)) {
     if (OPTION_NAMES.includes(name)) continue;
     throw new InvalidJobError(
@@ -65,6 +65,31 @@ export function draftJob(
     dedupeKey: dedupe === undefined ? null : dedupeKey(dedupe, `${where}dedupe`),
     meta: meta === undefined ? null : metaText(meta, `${where}meta`),
   };
+}
+
+/** @throws InvalidJobError if it is no object */
+export function checkedObject<T>(path: string, value: T): T {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  throw new InvalidJobError(path, 'must be an object.');
+}
+
+/** @throws InvalidJobError if it is no list */
+export function checkedList<T>(jobs: readonly T[]): readonly T[] {
+  if (Array.isArray(jobs)) return jobs;
+  throw new InvalidJobError('jobs', 'must be a list of { kind, payload, … }.');
+}
+
+/** @throws InvalidJobError if the jobs are more than one statement can carry */
+export function checkTotal(jobs: readonly JobRow[]): void {
+  const bytes = jobs.reduce(
+    (sum, { payload, meta }) => sum + payload.length + (meta?.length ?? 0),
+    0,
+  );
+  if (bytes <= MAX_LIST_BYTES) return;
+  throw new InvalidJobError(
+    'jobs',
+    `have about ${bytes} bytes together, but at most ${MAX_LIST_BYTES} go into one statement. Give them in several lists.`,
+  );
 }
 
 function name(value: unknown, path: string, maxBytes: number): string {

@@ -14,7 +14,13 @@ import type { QueueTransaction, TransactionHandle } from '../contracts/transacti
 import type { JobStore } from '../store/job-store.js';
 import type { JobRow } from '../store/statements/enqueue-many.js';
 import { checkedFilter, checkedId, checkedOptions } from './arguments.js';
-import { draftJob, type KindDefaults } from './job-draft.js';
+import {
+  checkedList,
+  checkedObject,
+  checkTotal,
+  draftJob,
+  type KindDefaults,
+} from './job-draft.js';
 
 /** How many failed jobs a retry by filter moves in one transaction. */
 const RETRY_BATCH = 500;
@@ -45,7 +51,7 @@ export class QueueService {
       ? [payload?: PayloadOf<K>, options?: EnqueueOptions]
       : [payload: PayloadOf<K>, options?: EnqueueOptions]
   ): Promise<EnqueueResult> {
-    const { tx, ...jobOptions } = options;
+    const { tx, ...jobOptions } = checkedObject('options', options);
     const job = draftJob(kind, payload, jobOptions, this.ports.defaultsOf(kind));
     const [result] = await this.insert([job], tx);
     return result as EnqueueResult;
@@ -60,9 +66,11 @@ export class QueueService {
     options: { readonly tx?: TransactionHandle | undefined } = {},
   ): Promise<EnqueueResult[]> {
     const { tx } = checkedOptions('enqueueMany', options, ['tx']);
-    const rows = (jobs as readonly NewJob[]).map(({ kind, payload, ...options }, index) =>
-      draftJob(kind, payload, options, this.ports.defaultsOf(kind), `jobs[${index}].`),
-    );
+    const rows = checkedList(jobs as readonly NewJob[]).map((job, index) => {
+      const { kind, payload, ...options } = checkedObject(`jobs[${index}]`, job);
+      return draftJob(kind, payload, options, this.ports.defaultsOf(kind), `jobs[${index}].`);
+    });
+    checkTotal(rows);
     return rows.length === 0 ? [] : this.insert(rows, tx);
   }
 

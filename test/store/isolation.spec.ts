@@ -86,8 +86,13 @@ async function workUntilEmpty(store: JobStore): Promise<number> {
     const { jobs } = await exchange(engine, { worker, want: 10 });
     if (jobs.length === 0) return settled;
     await store.heartbeat(worker, 60_000, 10_000);
-    const settlements = jobs.map((job) => done(job));
-    expect((await exchange(engine, { worker, settlements })).answers).toEqual({});
+    let unsettled = jobs.map((job) => done(job));
+    while (unsettled.length > 0) {
+      const { answers } = await exchange(engine, { worker, settlements: unsettled });
+      // A claim that read before ours was committed may hold a row's lock until it ends itself.
+      expect(Object.values(answers).filter((answer) => answer !== 'busy')).toEqual([]);
+      unsettled = unsettled.filter(({ id }) => answers[id] === 'busy');
+    }
     settled += jobs.length;
   }
 }

@@ -1,6 +1,6 @@
 import type { JobOptions } from '../../lib/contracts/enqueue.js';
 import { InvalidJobError } from '../../lib/contracts/errors.js';
-import { draftJob } from '../../lib/queue/job-draft.js';
+import { checkedList, checkedObject, checkTotal, draftJob } from '../../lib/queue/job-draft.js';
 
 const draft = (options: JobOptions = {}, payload: unknown = {}, kind = 'mail') =>
   draftJob(kind, payload, options, undefined);
@@ -151,3 +151,19 @@ function thrownBy(work: () => unknown): InvalidJobError {
   }
   throw new Error('It was not refused');
 }
+
+describe('a call that is shaped wrong', () => {
+  test.each([null, 'x', 5, []])('options that are %p are refused', (options) => {
+    expect(() => checkedObject('options', options)).toThrow(InvalidJobError);
+  });
+
+  test('jobs that are no list are refused', () => {
+    expect(() => checkedList('x' as never)).toThrow(/must be a list/);
+  });
+
+  test('jobs that are more than one statement carries are refused', () => {
+    const row = draft({}, 'x'.repeat(1_000_000));
+    expect(() => checkTotal(Array<typeof row>(100).fill(row))).not.toThrow();
+    expect(() => checkTotal(Array<typeof row>(150).fill(row))).toThrow(/several lists/);
+  });
+});
