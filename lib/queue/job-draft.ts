@@ -41,7 +41,7 @@ export function draftJob(
   defaults: KindDefaults | undefined,
   where = '',
 ): JobRow {
-  for (const name of Object.keys(options)) {
+  for (const name of Object.keys(checkedObject(`${where}options`, options))) {
     if (OPTION_NAMES.includes(name)) continue;
     throw new InvalidJobError(
       `${where}${name}`,
