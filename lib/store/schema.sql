@@ -523,6 +523,7 @@ begin
           from jsonb_to_recordset(p_lanes) as l(queue text, kinds text[], want int, slots text, free int)
           left join "pgqueue".queues q on q.name = l.queue
          where q.paused_at is null
+         order by l.slots, l.want
       loop
         if lane.slots is distinct from v_slots then
           v_slots := lane.slots;
@@ -533,7 +534,8 @@ begin
           select ctid from "pgqueue".jobs
            where queue = lane.queue and waits_for is null and locked_by is null
              and run_at <= v_now and kind = any (lane.kinds)
-           order by priority, run_at, id limit least(lane.want, lane.free - (cardinality(v_picked) - v_before),
+           order by priority, run_at, id
+           limit least(lane.want, lane.free - (cardinality(v_picked) - v_before),
                        p_budget - cardinality(v_picked))
            for update skip locked);
       end loop;
@@ -670,24 +672,24 @@ begin
       coalesce(j.name, j.locked_by::text), coalesce(' at ' || j.lease_until, '')));
     id := j.id; kind := j.kind; worker := coalesce(j.name, j.locked_by::text);
     begin
-    if j.attempts >= j.max_attempts then
-      perform "pgqueue".bury_v1(array[j.ctid], v_error, null);
-      outcome := 'failed';
-    else
-      v_deaths := jsonb_array_length(
-        jsonb_path_query_array(coalesce(j.errors, '[]'), '$[*] ? (@.name == "WorkerDied")'));
-      update "pgqueue".jobs set
-        locked_by = null,
-        waits_for = case when v_deaths > 0 then 'time' end,
-        run_at = case when v_deaths > 0
-          then clock_timestamp() + least(600, 2 ^ least(v_deaths, 20)) * interval '1 s' else run_at end,
-        last_error = v_error ->> 'message',
-        errors = "pgqueue".with_error(errors, v_error || jsonb_build_object('attempt', attempts,
-          'at', clock_timestamp()))
-       where ctid = j.ctid;
-      perform pg_notify("pgqueue".doorbell(), j.queue);
-      outcome := 'freed';
-    end if;
+      if j.attempts >= j.max_attempts then
+        perform "pgqueue".bury_v1(array[j.ctid], v_error, null);
+        outcome := 'failed';
+      else
+        v_deaths := jsonb_array_length(
+          jsonb_path_query_array(coalesce(j.errors, '[]'), '$[*] ? (@.name == "WorkerDied")'));
+        update "pgqueue".jobs set
+          locked_by = null,
+          waits_for = case when v_deaths > 0 then 'time' end,
+          run_at = case when v_deaths > 0
+            then clock_timestamp() + least(600, 2 ^ least(v_deaths, 20)) * interval '1 s' else run_at end,
+          last_error = v_error ->> 'message',
+          errors = "pgqueue".with_error(errors, v_error || jsonb_build_object('attempt', attempts,
+            'at', clock_timestamp()))
+         where ctid = j.ctid;
+        perform pg_notify("pgqueue".doorbell(), j.queue);
+        outcome := 'freed';
+      end if;
     exception when data_exception or integrity_constraint_violation then
       outcome := 'refused: ' || sqlerrm;
     end;

@@ -94,8 +94,8 @@ end $fn$;
 --   p_results               parallel to p_done; null = no result
 --   p_outcomes              all other ends: [{id, lease_no, action, delay_ms | run_at, error}]
 --                           action: retry | release (the attempt is given back) | fail | cancel
---   p_lanes                 [{queue, kinds, want, slots, free}]: lanes of the same slots stand together, and get
---                           no more than free between them
+--   p_lanes                 [{queue, kinds, want, slots, free}]: lanes of the same slots get no more than free
+--                           between them, the one that wants least first
 --   p_overflow              history goes to the overflow table, since today has no partition
 --   p_budget                no more jobs than this over all lanes; null = no bound
 -- The first row answers for the worker: 'alive', or 'dead' or 'stale' if nothing was claimed because it was
@@ -230,6 +230,7 @@ begin
           from jsonb_to_recordset(p_lanes) as l(queue text, kinds text[], want int, slots text, free int)
           left join pgqueue.queues q on q.name = l.queue
          where q.paused_at is null
+         order by l.slots, l.want
       loop
         if lane.slots is distinct from v_slots then
           v_slots := lane.slots;
@@ -240,7 +241,8 @@ begin
           select ctid from pgqueue.jobs
            where queue = lane.queue and waits_for is null and locked_by is null
              and run_at <= v_now and kind = any (lane.kinds)
-           order by priority, run_at, id limit least(lane.want, lane.free - (cardinality(v_picked) - v_before),
+           order by priority, run_at, id
+           limit least(lane.want, lane.free - (cardinality(v_picked) - v_before),
                        p_budget - cardinality(v_picked))
            for update skip locked);
       end loop;

@@ -82,24 +82,24 @@ begin
       coalesce(j.name, j.locked_by::text), coalesce(' at ' || j.lease_until, '')));
     id := j.id; kind := j.kind; worker := coalesce(j.name, j.locked_by::text);
     begin
-    if j.attempts >= j.max_attempts then
-      perform pgqueue.bury_v1(array[j.ctid], v_error, null);
-      outcome := 'failed';
-    else
-      v_deaths := jsonb_array_length(
-        jsonb_path_query_array(coalesce(j.errors, '[]'), '$[*] ? (@.name == "WorkerDied")'));
-      update pgqueue.jobs set
-        locked_by = null,
-        waits_for = case when v_deaths > 0 then 'time' end,
-        run_at = case when v_deaths > 0
-          then clock_timestamp() + least(600, 2 ^ least(v_deaths, 20)) * interval '1 s' else run_at end,
-        last_error = v_error ->> 'message',
-        errors = pgqueue.with_error(errors, v_error || jsonb_build_object('attempt', attempts,
-          'at', clock_timestamp()))
-       where ctid = j.ctid;
-      perform pg_notify(pgqueue.doorbell(), j.queue);
-      outcome := 'freed';
-    end if;
+      if j.attempts >= j.max_attempts then
+        perform pgqueue.bury_v1(array[j.ctid], v_error, null);
+        outcome := 'failed';
+      else
+        v_deaths := jsonb_array_length(
+          jsonb_path_query_array(coalesce(j.errors, '[]'), '$[*] ? (@.name == "WorkerDied")'));
+        update pgqueue.jobs set
+          locked_by = null,
+          waits_for = case when v_deaths > 0 then 'time' end,
+          run_at = case when v_deaths > 0
+            then clock_timestamp() + least(600, 2 ^ least(v_deaths, 20)) * interval '1 s' else run_at end,
+          last_error = v_error ->> 'message',
+          errors = pgqueue.with_error(errors, v_error || jsonb_build_object('attempt', attempts,
+            'at', clock_timestamp()))
+         where ctid = j.ctid;
+        perform pg_notify(pgqueue.doorbell(), j.queue);
+        outcome := 'freed';
+      end if;
     exception when data_exception or integrity_constraint_violation then
       outcome := 'refused: ' || sqlerrm;
     end;

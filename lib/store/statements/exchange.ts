@@ -30,7 +30,7 @@ export interface Lane {
   readonly queue: string;
   readonly kinds: readonly string[];
   readonly want: number;
-  /** Lanes of the same slots stand together, and get no more than `free` between them. */
+  /** Lanes of the same slots get no more than `free` between them, the one that wants least first. */
   readonly slots?: string;
   readonly free?: number;
 }

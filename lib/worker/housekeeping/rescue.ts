@@ -66,7 +66,8 @@ export class Rescue {
         const end = ENDS[outcome] ?? `could not be freed (${outcome})`;
         this.logger.warn(`Job ${id} (${kind}) of the dead worker ${worker} ${end}`);
       }
-      if (rescued.length < BATCH) return;
+      const moved = rescued.filter(({ outcome }) => outcome in ENDS).length;
+      if (rescued.length < BATCH || moved === 0) return;
     }
   }
 }
