@@ -154,6 +154,7 @@ export class Connections {
     }
   }
 
+  /** `pg.Pool` tells what it does; a pool of another make need not. */
   private get events(): NodeJS.EventEmitter | undefined {
     return 'on' in this.pool ? (this.pool as unknown as NodeJS.EventEmitter) : undefined;
   }

@@ -16,8 +16,9 @@ export class ClaimPace {
     return Number.isFinite(budget) ? Math.min(budget, MAX_CLAIM) : undefined;
   }
 
-  /** No answer: claims whose payloads take longer than the limit would be tried again for ever, as large. */
-  unanswered(lanes: readonly Lane[]): void {
+  /** No answer in time: claims whose payloads take longer than that would be tried again for ever, as large. */
+  tooSlow(lanes: readonly Lane[]): void {
+    if (lanes.length === 0) return;
     const wanted = lanes.reduce((sum, { want }) => sum + want, 0);
     this.limit = Math.max(1, Math.floor(Math.min(wanted, this.limit) / 2));
   }

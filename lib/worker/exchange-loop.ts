@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from '@nestjs/common';
-import { isBadData, isConnectionUnusable, isMissingDay } from '../store/errors.js';
+import { errorCode, isBadData, isConnectionUnusable, isMissingDay } from '../store/errors.js';
 import type { JobStore } from '../store/job-store.js';
 import type { ClaimedJob, ExchangeRow, Lane, Settlement } from '../store/statements/exchange.js';
 import { ClaimPace } from './claim-pace.js';
@@ -178,10 +178,8 @@ export class ExchangeLoop {
         return 1;
       }
       this.outbox.add(workerId, ...settlements);
-      if (isConnectionUnusable(error)) {
-        this.mustReconcile = true;
-        this.pace.unanswered(lanes);
-      }
+      if (isConnectionUnusable(error)) this.mustReconcile = true;
+      if (errorCode(error) === 'DATABASE_TIMEOUT') this.pace.tooSlow(lanes);
       if (isMissingDay(error)) return this.divertHistory();
       throw error;
     }
@@ -189,7 +187,10 @@ export class ExchangeLoop {
     if (settlements.length === batchLimit) this.ring(); // there may be more
     this.refusals.stored();
     this.pace.answered();
-    return this.take(rows, workerId, settlements, lease);
+    const found = this.take(rows, workerId, settlements, lease);
+    // A claim that was bounded by more than its slots has not seen the end of what is due.
+    if (budget !== undefined && found >= budget) this.ring();
+    return found;
   }
 
   private take(

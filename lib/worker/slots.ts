@@ -24,9 +24,10 @@ interface SlotUser {
 
 /**
  * What this process may still claim. Every served queue has slots that its kinds share; a kind with a
- * concurrency of its own has slots of its own in its own queue. Such a kind may also come from another
- * queue (somebody put it there): then it takes a slot of that queue and waits for its turn in memory, so
- * that no job stands in a queue that nobody serves for it.
+ * concurrency of its own has slots of its own in its own queue. Such a kind may also stand in another queue
+ * (somebody put it there), so that no job waits where nobody serves it: then it takes a slot of that queue
+ * and a turn of its kind. It is claimed by a lane apart, for as many as there are turns; where several
+ * queues were asked at once, what came too much waits in memory.
  */
 export class Slots<Job extends SlotUser> {
   private readonly byQueue = new Map<string, SlotGroup>();

@@ -10,10 +10,10 @@ test('without a fault the host alone bounds a claim', () => {
   expect(pace.budget(0)).toBe(0);
 });
 
-test('claims that are not answered are halved down to one, and grow again with each answer', () => {
+test('claims that are not answered in time are halved down to one, and grow again with each answer', () => {
   const pace = new ClaimPace();
   const budgets = Array.from({ length: 6 }, () => {
-    pace.unanswered([lane(20), lane(10)]);
+    pace.tooSlow([lane(20), lane(10)]);
     return pace.budget(undefined);
   });
   expect(budgets).toEqual([15, 7, 3, 1, 1, 1]);
@@ -21,6 +21,12 @@ test('claims that are not answered are halved down to one, and grow again with e
   pace.answered();
   expect(pace.budget(undefined)).toBe(4);
   expect(pace.budget(2)).toBe(2);
+});
+
+test('an exchange that claimed nothing bounds no claim', () => {
+  const pace = new ClaimPace();
+  pace.tooSlow([]);
+  expect(pace.budget(undefined)).toBeUndefined();
 });
 
 test('the look at scheduled jobs that somebody has locked slows down, until all are promoted', () => {
