@@ -63,7 +63,7 @@ async function open(name) {
   const worker = crypto.randomUUID();
   const self = { name: 'bench', host: 'bench', pid: process.pid, version: 'bench' };
   const serves = { queues: ['default'], kinds: ['k'], lease: 3_600_000 };
-  await store.register({ id: worker, ...self, ...serves });
+  await store.register({ id: worker, ...self, ...serves }, 10_000);
   const client = new pg.Client(postgres.url);
   await client.connect();
   const contestant = { name, store, client, worker, rates: [] };

@@ -1,0 +1,3 @@
+// @ts-check
+/** @param {any} _target @param {any} _results @returns {any} */
+export function judge(_target, _results) {}

@@ -1,0 +1,3 @@
+// @ts-check
+/** @type {any[]} */
+export const TARGETS = [];

@@ -1,0 +1,98 @@
+// @ts-check
+import { contestants, NO_HISTORY, OURS, POSTGRES_PEERS, REDIS } from './contestants.mjs';
+import { drain } from '../support/drain.mjs';
+
+/** @typedef {import('./test.js').Size & { n: number, limitMs: number }} DrainSize */
+/** @typedef {import('./test.js').BenchmarkTest<DrainSize>} DrainTest */
+
+const HOW =
+  'Processes hold the first jobs back until all of them are there; the clock ends when every handler has run ' +
+  'and nothing is pending. What is not done in time is left out of the rate.';
+const TUNED = [OURS, NO_HISTORY, ...POSTGRES_PEERS, ...REDIS];
+
+/** @type {DrainTest[]} */
+export const drains = [
+  drainTest({
+    name: 'drain',
+    title: 'Drain of no-op jobs, 1 process',
+    processes: 1,
+    profile: 'noop',
+    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, 'textbook', 'floor'] },
+    quick: {
+      n: 20_000,
+      rounds: 2,
+      limitMs: 3_000,
+      systems: [OURS, NO_HISTORY, 'graphile-worker', 'pg-boss', 'bullmq-redis-everysec', 'floor'],
+    },
+  }),
+  drainTest({
+    name: 'drain-4',
+    title: 'Drain of no-op jobs, 4 processes',
+    processes: 4,
+    profile: 'noop',
+    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, 'textbook'] },
+    quick: {
+      n: 20_000,
+      rounds: 1,
+      limitMs: 3_000,
+      systems: [OURS, 'graphile-worker', 'pg-boss'],
+    },
+  }),
+  drainTest({
+    name: 'drain-1ms',
+    title: 'Drain of 1 ms jobs, 1 process',
+    processes: 1,
+    profile: 'wait',
+    jobMs: 1,
+    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, 'textbook'] },
+    quick: {
+      n: 20_000,
+      rounds: 1,
+      limitMs: 3_000,
+      systems: [OURS, 'graphile-worker', 'pg-boss', 'bullmq-redis-everysec'],
+    },
+  }),
+  drainTest({
+    name: 'drain-1ms-defaults',
+    title: 'Drain of 1 ms jobs, 1 process, defaults against defaults',
+    processes: 1,
+    profile: 'wait',
+    jobMs: 1,
+    full: {
+      n: 50_000,
+      rounds: 3,
+      limitMs: 20_000,
+      systems: contestants('defaults'),
+    },
+    quick: { n: 10_000, rounds: 1, limitMs: 3_000, systems: contestants('defaults') },
+  }),
+];
+
+/**
+ * @typedef {{ name: string, title: string, processes: number, profile: import('../systems/system.js').Profile,
+ *   jobMs?: number, full: Shape, quick: Shape }} Wanted
+ * @typedef {{ n: number, rounds: number, limitMs: number, systems: readonly string[] }} Shape
+ */
+
+/**
+ * @param {Wanted} wanted
+ * @returns {DrainTest}
+ */
+function drainTest({ name, title, processes, profile, jobMs, full, quick }) {
+  return {
+    name,
+    title,
+    about: HOW,
+    sizes: { full: { ...full, watchdogMs: 240_000 }, quick: { ...quick, watchdogMs: 60_000 } },
+    ranking: { metric: 'rate', best: 'highest' },
+    columns: [
+      { metric: 'rate', title: 'jobs/s', unit: 'count' },
+      { metric: 'done', title: 'done', unit: 'count' },
+    ],
+    measure: async (stage, { n, limitMs }) => {
+      await stage.prepare(['noop']);
+      const { metrics } = await drain(stage, { n, processes, profile, jobMs, limitMs });
+      return metrics;
+    },
+  };
+}
