@@ -2,7 +2,7 @@
 // `npm run bench`: what has to be there before the benchmark can run, then the benchmark itself, on the Node
 // of bench/package.json.
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, rmSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { findNode } from './support/node-24.mjs';
 
@@ -15,7 +15,13 @@ if (!isInstalled()) {
   execFileSync(npm, ['ci', '--prefix', bench, '--loglevel=error'], { cwd: root, stdio: 'inherit' });
 }
 console.log('Building the library …');
-execFileSync(npm, ['run', '--silent', 'build'], { cwd: root, stdio: 'inherit' });
+// Beside dist, which a build in another terminal may change while the benchmark runs.
+rmSync(`${bench}build`, { recursive: true, force: true });
+const tsc = [`${root}node_modules/typescript/bin/tsc`, '-p', `${root}tsconfig.build.json`];
+execFileSync(process.execPath, [...tsc, '--outDir', `${bench}build`], {
+  cwd: root,
+  stdio: 'inherit',
+});
 
 const { path, remark } = await findNode();
 if (remark) console.log(remark);

@@ -21,6 +21,7 @@ const methods = {
   startWorker: (/** @type {import('./worker-role.mjs').Work} */ work) => worker.start(work),
   openGate: async () => worker.openGate(),
   handled: async () => worker.report(),
+  stamps: async () => worker.stamps(),
   stopWorker: () => worker.stop(),
   openProducer: () => producer.open(),
   enqueueMany: (

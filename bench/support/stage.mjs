@@ -24,6 +24,8 @@ export class Stage {
   #actors = [];
   /** @type {ActorProcess | undefined} */
   #backstage;
+  /** @type {Stage[]} */
+  #others = [];
   /** Those whose processor time counts. @type {ActorProcess[]} */
   #measured = [];
 
@@ -129,7 +131,21 @@ export class Stage {
     return within(limitMs, `${what} (${this.system.name})`, Promise.race([work, this.trouble]));
   }
 
+  /**
+   * Another measurement of the same system, in a place of its own that is cleared afterwards.
+   * @template T
+   * @param {(stage: Stage) => Promise<T>} work
+   */
+  async beside(work) {
+    const other = await this.servers.stage(this.contestant);
+    this.#others.push(other);
+    const result = await work(other);
+    await other.clear();
+    return result;
+  }
+
   async clear() {
+    await Promise.all(this.#others.map((other) => other.clear()));
     await Promise.all(this.#actors.map((actor) => actor.stop()));
     if (this.database !== undefined) await this.servers.postgres.dropDatabase(this.database);
   }

@@ -68,7 +68,12 @@ export class WorkerRole {
 
   /** What has been handled so far. */
   report() {
-    return { count: this.#count, marks: this.#marks, stamps: Float64Array.from(this.#stamps) };
+    return { count: this.#count, marks: this.#marks };
+  }
+
+  /** When each job's first line ran, by its payload's n; NaN = it did not. */
+  stamps() {
+    return { stamps: Float64Array.from(this.#stamps) };
   }
 
   async stop() {

@@ -3,13 +3,13 @@
 import 'reflect-metadata';
 import { Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { VERSION } from '../../dist/contracts/version.js';
-import { JobHandler, PgQueueModule, QueueService } from '../../dist/index.js';
+import { VERSION } from '../build/contracts/version.js';
+import { JobHandler, PgQueueModule, QueueService } from '../build/index.js';
 import { ask, askNumber } from '../support/side-connection.mjs';
 
 /** @typedef {import('./system.js').System} System */
 /** @typedef {import('./system.js').WorkOptions} WorkOptions */
-/** @typedef {import('../../dist/index.js').PgQueueOptions} PgQueueOptions */
+/** @typedef {import('../build/index.js').PgQueueOptions} PgQueueOptions */
 
 /** @type {System[]} */
 export default [

@@ -3,22 +3,19 @@
 
 export const OURS = 'pg-queue';
 export const NO_HISTORY = 'pg-queue-no-history';
-export const POSTGRES_PEERS = ['pg-boss', 'graphile-worker', 'bullmq-pg'];
-export const REDIS = ['bullmq-redis-everysec', 'bullmq-redis-always'];
-
-/** @type {Record<'all' | 'defaults', readonly string[]>} */
-const GROUPS = {
-  all: [OURS, ...POSTGRES_PEERS, ...REDIS, 'textbook'],
-  defaults: [
-    OURS,
-    'pg-boss-defaults',
-    'graphile-worker-defaults',
-    'bullmq-pg-defaults',
-    'bullmq-redis-everysec-defaults',
-  ],
-};
-
-/** @param {keyof typeof GROUPS} group */
-export function contestants(group) {
-  return GROUPS[group];
-}
+export const NO_NOTIFY = 'pg-queue-no-notify';
+export const GRAPHILE = 'graphile-worker';
+export const PG_BOSS = 'pg-boss';
+export const TEXTBOOK = 'textbook';
+export const FLOOR = 'floor';
+export const POSTGRES_PEERS = [PG_BOSS, GRAPHILE, 'bullmq-pg'];
+export const EVERYSEC = 'bullmq-redis-everysec';
+export const ALWAYS = 'bullmq-redis-always';
+export const REDIS = [EVERYSEC, ALWAYS];
+/** Who has nothing tuned. */
+export const PEER_DEFAULTS = [
+  'pg-boss-defaults',
+  'graphile-worker-defaults',
+  'bullmq-pg-defaults',
+  'bullmq-redis-everysec-defaults',
+];

@@ -1,5 +1,16 @@
 // @ts-check
-import { contestants, NO_HISTORY, OURS, POSTGRES_PEERS, REDIS } from './contestants.mjs';
+import {
+  EVERYSEC,
+  FLOOR,
+  GRAPHILE,
+  NO_HISTORY,
+  OURS,
+  PEER_DEFAULTS,
+  PG_BOSS,
+  POSTGRES_PEERS,
+  REDIS,
+  TEXTBOOK,
+} from './contestants.mjs';
 import { drain } from '../support/drain.mjs';
 
 /** @typedef {import('./test.js').Size & { n: number, limitMs: number }} DrainSize */
@@ -10,6 +21,8 @@ const HOW =
   'and nothing is pending. What is not done in time is left out of the rate.';
 const TUNED = [OURS, NO_HISTORY, ...POSTGRES_PEERS, ...REDIS];
 
+const DEFAULTS = [OURS, ...PEER_DEFAULTS];
+
 /** @type {DrainTest[]} */
 export const drains = [
   drainTest({
@@ -17,12 +30,12 @@ export const drains = [
     title: 'Drain of no-op jobs, 1 process',
     processes: 1,
     profile: 'noop',
-    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, 'textbook', 'floor'] },
+    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, TEXTBOOK, FLOOR] },
     quick: {
       n: 20_000,
       rounds: 2,
       limitMs: 3_000,
-      systems: [OURS, NO_HISTORY, 'graphile-worker', 'pg-boss', 'bullmq-redis-everysec', 'floor'],
+      systems: [OURS, NO_HISTORY, GRAPHILE, PG_BOSS, EVERYSEC, FLOOR],
     },
   }),
   drainTest({
@@ -30,12 +43,12 @@ export const drains = [
     title: 'Drain of no-op jobs, 4 processes',
     processes: 4,
     profile: 'noop',
-    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, 'textbook'] },
+    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, TEXTBOOK] },
     quick: {
       n: 20_000,
       rounds: 1,
       limitMs: 3_000,
-      systems: [OURS, 'graphile-worker', 'pg-boss'],
+      systems: [OURS, GRAPHILE, PG_BOSS],
     },
   }),
   drainTest({
@@ -44,12 +57,12 @@ export const drains = [
     processes: 1,
     profile: 'wait',
     jobMs: 1,
-    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, 'textbook'] },
+    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, TEXTBOOK] },
     quick: {
       n: 20_000,
       rounds: 1,
       limitMs: 3_000,
-      systems: [OURS, 'graphile-worker', 'pg-boss', 'bullmq-redis-everysec'],
+      systems: [OURS, GRAPHILE, PG_BOSS, EVERYSEC],
     },
   }),
   drainTest({
@@ -62,9 +75,9 @@ export const drains = [
       n: 50_000,
       rounds: 3,
       limitMs: 20_000,
-      systems: contestants('defaults'),
+      systems: DEFAULTS,
     },
-    quick: { n: 10_000, rounds: 1, limitMs: 3_000, systems: contestants('defaults') },
+    quick: { n: 10_000, rounds: 1, limitMs: 3_000, systems: DEFAULTS },
   }),
 ];
 
