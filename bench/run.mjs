@@ -28,6 +28,7 @@ if (options.list) {
 const startedAt = new Date();
 const machine = describeMachine();
 const servers = await Servers.start();
+process.on('exit', killAll);
 let isInterrupted = false;
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   process.on(signal, () => void interrupt());

@@ -6,6 +6,11 @@ import { WorkerRole } from './worker-role.mjs';
 
 /** @typedef {{ id: number, method: string, args: unknown[] }} Call */
 
+// The driver may be gone without a word, and while a system is still being loaded too.
+process.on('disconnect', () => process.exit());
+// Ctrl-C reaches the whole group: the driver ends us.
+process.on('SIGINT', () => {});
+
 const [file = '', name = '', url = ''] = process.argv.slice(2);
 const system = await loadSystem(file, name);
 const worker = new WorkerRole(system, url, tell);
@@ -37,10 +42,6 @@ const methods = {
   closeProducer: () => producer.close(),
 };
 
-// The driver may be gone without a word.
-process.on('disconnect', () => process.exit());
-// Ctrl-C reaches the whole group: the driver ends us.
-process.on('SIGINT', () => {});
 process.on('message', (/** @type {Call} */ call) => void answer(call));
 tell('ready');
 

@@ -71,14 +71,16 @@ export function machineTime() {
 
 /**
  * One look at everybody.
- * @param {{ server: number | undefined, nodes: number[] }} pids
+ * @param {{ server: number | undefined, nodes: number[], stagehands: number[] }} pids `stagehands`: the benchmark's own
  */
-export function sampleTimes({ server, nodes }) {
+export function sampleTimes({ server, nodes, stagehands }) {
+  const total = (/** @type {number[]} */ pids) =>
+    pids.reduce((sum, pid) => sum + processTime(pid), 0);
   return {
     at: performance.now(),
     server: server === undefined ? NaN : serverTime(server),
-    nodes: nodes.reduce((sum, pid) => sum + processTime(pid), 0),
-    self: processTime(process.pid),
+    nodes: total(nodes),
+    stagehands: total(stagehands),
     machine: machineTime(),
   };
 }
@@ -93,7 +95,7 @@ export function compareTimes(before, after) {
   const percent = (/** @type {number} */ ms) => (100 * ms) / elapsed;
   const server = after.server - before.server;
   const nodes = after.nodes - before.nodes;
-  const ours = nodes + (after.self - before.self) + (Number.isNaN(server) ? 0 : server);
+  const ours = nodes + (after.stagehands - before.stagehands) + (Number.isNaN(server) ? 0 : server);
   return {
     serverCpu: percent(server),
     nodeCpu: percent(nodes),

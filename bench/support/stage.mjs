@@ -105,7 +105,9 @@ export class Stage {
    * @returns {Promise<() => Promise<{ startedAt: number, ms: number, meters: Meters }>>}
    */
   async measure() {
-    const pids = { server: this.serverPid, nodes: this.#measured.map(({ pid }) => pid) };
+    const nodes = this.#measured.map(({ pid }) => pid);
+    const backstage = this.#backstage ? [this.#backstage.pid] : [];
+    const pids = { server: this.serverPid, nodes, stagehands: [process.pid, ...backstage] };
     const wal = await this.#walPosition();
     const before = sampleTimes(pids);
     const startedAt = now();

@@ -6,7 +6,7 @@ import { ask, askNumber } from '../support/side-connection.mjs';
 
 /** @typedef {import('./system.js').System} System */
 
-const BATCH = 500;
+const BATCH = 1_000;
 
 const COLUMNS = `
     queue text not null default 'default',
