@@ -32,7 +32,8 @@ const PENDING = `
 const onPostgres = {
   text: 'concurrency 32, pools of 10 (workers) and 20 (producers), removeOnComplete, addBulk of 1000',
   jobs: { removeOnComplete: true },
-  // 100 are slower, for 1 ms jobs too: each job ends in a commit of its own, and those queue up.
+  // Each job ends in a commit of its own. No-op jobs with a pool of 10: 0.68 to 0.95 k/s; with as many connections
+  // as jobs: 0.55 to 0.73, and with 100 of both 0.33. 1 ms jobs: 32 ran 0.47 to 0.72, 100 ran 0.35 to 0.48.
   concurrency: () => 32,
   producerConnections: 20,
 };
