@@ -15,7 +15,9 @@ import { TESTS } from './tests/index.mjs';
 
 const options = parsed();
 const { contestants, missing } = await loadContestants();
-const tests = chosen('test', TESTS, (test) => test.name, options.tests);
+const tests = chosen('test', TESTS, (test) => test.name, options.tests).filter(
+  (test) => options.tests || test.sizes[options.mode].rounds > 0,
+);
 const systems = chosen('system', contestants, ({ system }) => system.name, options.systems);
 
 if (options.list) {

@@ -7,6 +7,8 @@ import { now } from './clock.mjs';
 /** @typedef {import('./stage.mjs').Stage} Stage */
 
 const GATE_LIMIT_MS = 30_000;
+/** Where one process takes all jobs there are, the others will never have a first one. */
+const LATECOMERS_MS = 3_000;
 const POLL_MS = 5;
 
 /**
@@ -36,7 +38,7 @@ export async function drain(
 
   const work = { kinds, profile, gated: true, jobMs, marks };
   const workers = await Promise.all(Array.from({ length: processes }, () => stage.worker(work)));
-  await stage.guard('the first job of every process', GATE_LIMIT_MS, allWaiting(workers));
+  await stage.guard('the first job', GATE_LIMIT_MS, assembled(workers));
   await beforeClock?.();
 
   const counts = new Map(workers.map((worker) => [worker, 0]));
@@ -66,10 +68,13 @@ export async function drain(
 }
 
 /**
+ * Every process holds a job, or one does and the others seem to find none.
  * @param {import('./actor-process.mjs').ActorProcess[]} workers
  */
-function allWaiting(workers) {
-  return Promise.all(workers.map((worker) => worker.once('waiting')));
+async function assembled(workers) {
+  const waiting = workers.map((worker) => worker.once('waiting'));
+  await Promise.any(waiting);
+  await Promise.race([Promise.all(waiting), delay(LATECOMERS_MS, undefined, { ref: false })]);
 }
 
 /**

@@ -19,7 +19,7 @@ const BACKLOG_SECONDS = 0.25;
  * @param {{ rate: number, n: number, profile: import('../systems/system.js').Profile }} flow
  */
 export async function flow(stage, { rate, n, profile }) {
-  await stage.prepare(['noop']);
+  await stage.prepare(['noop'], 2);
   const worker = await stage.worker({ kinds: ['noop'], profile, stamps: true });
   const producer = await stage.producer();
   const first = Math.ceil(rate * WARM_UP_SECONDS);

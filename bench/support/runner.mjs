@@ -1,6 +1,6 @@
 // @ts-check
 // The rounds of one test: A B C, B C A, … so that what drifts on the machine meets everybody.
-import { within } from './clock.mjs';
+import { now, within } from './clock.mjs';
 import { show } from '../report/format.mjs';
 import { median } from './statistics.mjs';
 
@@ -61,9 +61,10 @@ export async function runTest(test, contestants, servers, options) {
       const result = /** @type {SystemResult} */ (results[place]);
       if ((failures.get(place) ?? 0) >= MOST_FAILURES) continue;
       try {
+        const started = now();
         const metrics = await measureOnce(test, contestant, servers, size);
         result.rounds.push(metrics);
-        progress(test, round, result.system, metrics);
+        progress(test, round, result.system, metrics, (now() - started) / 1000);
       } catch (error) {
         failures.set(place, (failures.get(place) ?? 0) + 1);
         result.error = error instanceof Error ? error.message : String(error);
@@ -93,7 +94,7 @@ async function measureOnce(test, contestant, servers, size) {
  * @param {import('../tests/test.js').Size} size
  * @param {import('../options.mjs').Options} options
  */
-function scaled(size, { rounds = size.rounds, scale }) {
+function scaled(size, { rounds = Math.max(1, size.rounds), scale }) {
   const numbers = Object.entries(size).map(([name, value]) =>
     name === 'n' || name === 'burden'
       ? [name, Math.max(1, Math.round(value * scale))]
@@ -107,13 +108,15 @@ function scaled(size, { rounds = size.rounds, scale }) {
  * @param {number} round
  * @param {string} system
  * @param {Metrics} metrics
+ * @param {number} seconds with everything around the measurement
  */
-function progress(test, round, system, metrics) {
+function progress(test, round, system, metrics, seconds) {
   const figures = test.columns.map(
     ({ metric, title, unit }) => `${title} ${show(metrics[metric], unit)}`,
   );
   const cpu = `server ${show(metrics.serverCpu, 'percent')} node ${show(metrics.nodeCpu, 'percent')}`;
-  console.log(`  round ${round + 1}  ${system.padEnd(30)} ${figures.join('  ')}  ${cpu}`);
+  const took = `(${show(seconds, 'seconds')} s)`;
+  console.log(`  round ${round + 1}  ${system.padEnd(30)} ${figures.join('  ')}  ${cpu}  ${took}`);
 }
 
 /**

@@ -24,6 +24,8 @@ export class Stage {
   #actors = [];
   /** @type {ActorProcess | undefined} */
   #backstage;
+  /** Started, and without a role yet. @type {Promise<ActorProcess>[]} */
+  #waiting = [];
   /** @type {Stage[]} */
   #others = [];
   /** Those whose processor time counts. @type {ActorProcess[]} */
@@ -51,9 +53,14 @@ export class Stage {
     return this.contestant.system;
   }
 
-  /** @param {string[]} kinds */
-  async prepare(kinds) {
+  /**
+   * @param {string[]} kinds
+   * @param {number} [crew] how many workers and producers there will be: they load their code meanwhile
+   */
+  async prepare(kinds, crew = 1) {
     this.#backstage = await this.#start();
+    this.#waiting = Array.from({ length: crew }, () => this.#start());
+    for (const start of this.#waiting) start.catch(() => {});
     await this.prompt('prepare', kinds);
   }
 
@@ -80,14 +87,14 @@ export class Stage {
 
   /** @param {import('./worker-role.mjs').Work} work */
   async worker(work) {
-    const actor = await this.#start();
+    const actor = await (this.#waiting.shift() ?? this.#start());
     this.#measured.push(actor);
     await this.guard('the start of a worker', PREPARE_LIMIT_MS, actor.call('startWorker', work));
     return actor;
   }
 
   async producer() {
-    const actor = await this.#start();
+    const actor = await (this.#waiting.shift() ?? this.#start());
     this.#measured.push(actor);
     await this.guard('the start of a producer', PREPARE_LIMIT_MS, actor.call('openProducer'));
     return actor;

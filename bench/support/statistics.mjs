@@ -16,6 +16,8 @@ export function percentile(values, share) {
   const place = (sorted.length - 1) * share;
   const below = sorted[Math.floor(place)] ?? NaN;
   const above = sorted[Math.ceil(place)] ?? NaN;
+  // Of what never came, there is nothing in between.
+  if (below === above) return below;
   return below + (above - below) * (place - Math.floor(place));
 }
 

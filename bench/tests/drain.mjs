@@ -103,7 +103,7 @@ function drainTest({ name, title, processes, profile, jobMs, full, quick }) {
       { metric: 'done', title: 'done', unit: 'count' },
     ],
     measure: async (stage, { n, limitMs }) => {
-      await stage.prepare(['noop']);
+      await stage.prepare(['noop'], processes);
       const { metrics } = await drain(stage, { n, processes, profile, jobMs, limitMs });
       return metrics;
     },

@@ -28,7 +28,7 @@ export const enqueues = [
     title: 'Enqueue, one call after the other',
     about: 'Each call is awaited, and durable as far as the store goes, before the next one.',
     full: { n: 5_000, rounds: 5, limitMs: 10_000, systems: ALL },
-    quick: { n: 1_000, rounds: 1, limitMs: 2_000, systems: [OURS, GRAPHILE] },
+    quick: { n: 1_000, rounds: 0, limitMs: 2_000, systems: [OURS, GRAPHILE] },
     measure: (stage, size) => single(stage, { ...size, inFlight: 1 }),
   }),
   enqueueTest({
@@ -38,7 +38,7 @@ export const enqueues = [
     full: { n: 50_000, rounds: 5, limitMs: 10_000, systems: ALL },
     quick: {
       n: 20_000,
-      rounds: 2,
+      rounds: 1,
       limitMs: 1_500,
       systems: [OURS, GRAPHILE, PG_BOSS, EVERYSEC, ALWAYS],
     },
@@ -58,7 +58,7 @@ export const enqueues = [
     },
     quick: {
       n: 10_000,
-      rounds: 2,
+      rounds: 1,
       limitMs: 2_000,
       systems: [OURS, NO_NOTIFY, GRAPHILE, TEXTBOOK],
     },
@@ -69,7 +69,7 @@ export const enqueues = [
     title: 'Enqueue of many jobs at once',
     about: 'One call with all payloads; a system may split it as is best for it.',
     full: { n: 50_000, rounds: 5, limitMs: 60_000, systems: [...ALL, FLOOR] },
-    quick: { n: 50_000, rounds: 2, limitMs: 30_000, systems: [OURS, GRAPHILE, FLOOR] },
+    quick: { n: 50_000, rounds: 1, limitMs: 30_000, systems: [OURS, GRAPHILE, FLOOR] },
     measure: inBulk,
   }),
 ];
@@ -94,7 +94,7 @@ async function single(stage, { n, inFlight, limitMs }) {
  * @param {EnqueueSize} size
  */
 async function inTransactions(stage, { n, limitMs }) {
-  await stage.prepare(['noop']);
+  await stage.prepare(['noop'], 2);
   const producer = await stage.producer();
   await stage.worker({ kinds: ['noop'], profile: 'steady' });
   await producer.call('enqueueInTransactions', { ...WARM_UP, inFlight: 20 });

@@ -45,7 +45,7 @@ export const flows = [
       quick: {
         rounds: 1,
         rate: 20,
-        n: 120,
+        n: 100,
         watchdogMs: 60_000,
         systems: [OURS, GRAPHILE, PG_BOSS, EVERYSEC],
       },

@@ -14,6 +14,7 @@ export interface Column {
 
 /** Sizes and times of a test in one mode. */
 export interface Size {
+  /** 0 = not in this mode, unless it is asked for by name. */
   readonly rounds: number;
   /** A measurement that takes longer is given up, with everything around it. */
   readonly watchdogMs: number;
