@@ -105,8 +105,8 @@ async function measure({ client, store, worker }) {
   /** @type {Settlement[]} */
   let settlements = [];
   do {
-    const lanes = [{ queue: 'default', kinds: ['k'], want: BATCH }];
-    const request = { worker, epoch: 0, settlements, lanes, overflow: false };
+    const looks = [{ lane: 0, queue: 'default', want: BATCH }];
+    const request = { worker, epoch: 0, settlements, looks, overflow: false };
     const rows = await store.database.engine.run(exchange, request);
     settled += settlements.length;
     settlements = rows.flatMap((row) =>
@@ -131,8 +131,8 @@ async function explainClaim({ client, store, worker }) {
   await client.query('set auto_explain.log_min_duration = 0');
   await client.query('set auto_explain.log_nested_statements = on');
   await client.query('set client_min_messages = log');
-  const lanes = [{ queue: 'default', kinds: ['k'], want: BATCH }];
-  const request = { worker, epoch: 0, settlements: [], lanes, overflow: false };
+  const looks = [{ lane: 0, queue: 'default', want: BATCH }];
+  const request = { worker, epoch: 0, settlements: [], looks, overflow: false };
   await client.query(store.database.render(exchange.text), exchange.values(request));
   await client.query('set auto_explain.log_min_duration = -1');
   const lines = notices.flatMap((notice) => notice.split('\n'));

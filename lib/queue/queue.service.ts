@@ -12,7 +12,8 @@ import type {
 } from '../contracts/queue.js';
 import type { QueueTransaction, TransactionHandle } from '../contracts/transaction.js';
 import type { JobStore } from '../store/job-store.js';
-import type { JobRow } from '../store/statements/enqueue-many.js';
+import type { EnqueuedRow, JobRow } from '../store/statements/enqueue-many.js';
+import { EnqueueBatcher } from './enqueue-batcher.js';
 import { checkedFilter, checkedId, checkedOptions } from './arguments.js';
 import {
   checkedList,
@@ -36,8 +37,14 @@ export interface QueueServicePorts {
 /** Enqueues jobs and looks after them. Inject it anywhere; a named instance with `@InjectQueue('name')`. */
 @Injectable()
 export class QueueService {
+  private readonly batcher: EnqueueBatcher;
+
   /** @internal */
-  constructor(private readonly ports: QueueServicePorts) {}
+  constructor(private readonly ports: QueueServicePorts) {
+    this.batcher = new EnqueueBatcher((jobs, lockTimeout) =>
+      ports.store.enqueueMany(jobs, { lockTimeout }),
+    );
+  }
 
   /**
    * Adds a job. With `tx` it exists if and only if your transaction commits; without, it is committed when
@@ -53,6 +60,7 @@ export class QueueService {
   ): Promise<EnqueueResult> {
     const { tx, ...jobOptions } = checkedObject('options', options);
     const job = draftJob(kind, payload, jobOptions, this.ports.defaultsOf(kind));
+    if (tx === undefined) return resultOf(job, await this.batcher.enqueue(job));
     const [result] = await this.insert([job], tx);
     return result as EnqueueResult;
   }
@@ -168,11 +176,8 @@ export class QueueService {
         'The `tx` has no method query(text, values). Give a pg client, a TypeORM manager or query runner, or leave it out.',
       );
     }
-    const answers = await this.ports.store.enqueueMany(jobs, tx);
-    return answers.map(({ ordinal, id, inserted }) => {
-      if (id === null) throw holderHidden(jobs[ordinal]);
-      return { id, outcome: inserted ? 'inserted' : 'duplicate' };
-    });
+    const answers = await this.ports.store.enqueueMany(jobs, { tx });
+    return answers.map((answer) => resultOf(jobs[answer.ordinal], answer));
   }
 
   private async retryInto(result: RetryResult, ids: readonly string[]): Promise<void> {
@@ -183,6 +188,11 @@ export class QueueService {
       else result.conflicts.push({ id, holder });
     }
   }
+}
+
+function resultOf(job: JobRow | undefined, { id, inserted }: EnqueuedRow): EnqueueResult {
+  if (id === null) throw holderHidden(job);
+  return { id, outcome: inserted ? 'inserted' : 'duplicate' };
 }
 
 function transactionEnded(): PgQueueError {

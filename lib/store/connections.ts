@@ -3,13 +3,10 @@ import { PgQueueError } from '../contracts/errors.js';
 import type { PoolClientLike, PoolLike } from '../contracts/options.js';
 import { within } from '../contracts/within.js';
 import { isAnswer, isConnectionUnusable } from './errors.js';
-import type { Statement, TextRow } from './statement.js';
+import { TEXT_TYPES, type Statement, type TextRow } from './statement.js';
 
 /** Nothing that this package sends may wait longer than this for the database, unless it says so itself. */
 const DEFAULT_LIMIT_MS = 30_000;
-
-/** Raw text for every column, so that type parsers set by the application change nothing here. */
-const TEXT_TYPES = { getTypeParser: () => (value: string) => value };
 
 type Client = PoolClientLike & NodeJS.EventEmitter;
 

@@ -36,9 +36,15 @@ export class JobStore {
   // --- for QueueService: on the callers' connections
 
   /** On the caller's transaction if there is one. */
-  enqueueMany(jobs: readonly JobRow[], tx?: TransactionHandle): Promise<EnqueuedRow[]> {
-    if (tx) return this.database.runOn(tx, enqueueMany, jobs);
-    return untilNoDeadlock(() => this.database.callers.run(enqueueMany, jobs));
+  enqueueMany(
+    jobs: readonly JobRow[],
+    {
+      tx,
+      lockTimeout,
+    }: { tx?: TransactionHandle | undefined; lockTimeout?: number | undefined } = {},
+  ): Promise<EnqueuedRow[]> {
+    if (tx) return this.database.runOn(tx, enqueueMany, { jobs });
+    return untilNoDeadlock(() => this.database.callers.run(enqueueMany, { jobs, lockTimeout }));
   }
 
   async getJob(id: string): Promise<JobRecord | undefined> {

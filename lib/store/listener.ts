@@ -5,6 +5,7 @@ import { startTimer } from '../contracts/timer.js';
 import { within } from '../contracts/within.js';
 import type { Database } from './database.js';
 import { quoteIdentifier } from './sql.js';
+import { TEXT_TYPES, type Statement } from './statement.js';
 import { doorbell } from './statements/workers.js';
 
 /** A connection whose other end went away without a word is noticed within this time. */
@@ -27,6 +28,7 @@ export class Listener {
   private readonly stopped = new AbortController();
   private running: Promise<void> | undefined;
   private wake: () => void = () => {};
+  private client: Client | undefined;
 
   constructor(
     private readonly database: Database,
@@ -35,6 +37,24 @@ export class Listener {
 
   start(): void {
     this.running ??= this.run();
+  }
+
+  /**
+   * Runs a statement on the session that listens: what it locks is held until the session ends.
+   * @throws if there is no session at the moment, or it does not answer
+   */
+  async ask<Params, Row>(statement: Statement<Params, Row>, params: Params): Promise<Row> {
+    if (this.client === undefined) throw new Error('The listener has no connection');
+    const { rows } = await within(
+      PROBE_LIMIT_MS,
+      this.client.query<Record<string, string | null>>({
+        text: this.database.render(statement.text),
+        values: statement.values(params),
+        types: TEXT_TYPES,
+      }),
+      noAnswer,
+    );
+    return statement.row(rows[0] ?? {});
   }
 
   /** Ends the session. May be called more than once, and before `start`. */
@@ -49,6 +69,7 @@ export class Listener {
       const client = this.database.directClient();
       try {
         await this.listen(client);
+        this.client = client;
         this.events.up(failures > 0);
         failures = 0;
         await this.untilBroken(client);
@@ -58,6 +79,7 @@ export class Listener {
           failures += 1;
         }
       }
+      this.client = undefined;
       client.removeAllListeners('notification');
       // Not awaited without a limit: the end of a half-open connection may never be answered.
       await within(END_LIMIT_MS, client.end(), () => new Error('No answer')).catch(ignore);

@@ -249,17 +249,25 @@ CREATE OR REPLACE FUNCTION pgqueue.archive_v1(p_rows tid[], p_status text, p_res
  SET enable_bitmapscan TO 'off'
 AS $function$
 begin
-  with gone as (
-    delete from "pgqueue".jobs where ctid = any (p_rows) returning *
-  ), history as (
-    select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
-           g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
-           g.created_at, clock_timestamp(), r.result
-      from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
-  ), overflow as (
-    insert into "pgqueue".done_jobs_overflow select * from history where p_overflow
-  )
-  insert into "pgqueue".done_jobs select * from history where not p_overflow;
+  if p_overflow then
+    with gone as (
+      delete from "pgqueue".jobs where ctid = any (p_rows) returning *
+    )
+    insert into "pgqueue".done_jobs_overflow
+      select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
+             g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
+             g.created_at, clock_timestamp(), r.result
+        from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id;
+  else
+    with gone as (
+      delete from "pgqueue".jobs where ctid = any (p_rows) returning *
+    )
+    insert into "pgqueue".done_jobs
+      select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
+             g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
+             g.created_at, clock_timestamp(), r.result
+        from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id;
+  end if;
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.bury_v1(p_rows tid[], p_error jsonb, p_reporter uuid)
@@ -302,9 +310,9 @@ begin
   end if;
   if j.locked_by is not null then return 'running'; end if;
   begin
-    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', '{}', '{}', false);
+    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', null, null, false);
   exception when check_violation then
-    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', '{}', '{}', true);
+    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', null, null, true);
   end;
   return 'cancelled';
 end $function$;
@@ -339,7 +347,7 @@ AS $function$
     array[max_attempts], case when dedupe_key is not null then array[dedupe_key] end, array[meta])
 $function$;
 
-CREATE OR REPLACE FUNCTION pgqueue.enqueue_many_v1(p_queues text[], p_kinds text[], p_payloads jsonb[], p_priorities smallint[], p_run_ats timestamp with time zone[], p_delays double precision[], p_max_attempts integer[], p_dedupe_keys text[], p_metas jsonb[])
+CREATE OR REPLACE FUNCTION pgqueue.enqueue_many_v1(p_queues text[], p_kinds text[], p_payloads jsonb[], p_priorities smallint[], p_run_ats timestamp with time zone[], p_delays double precision[], p_max_attempts integer[], p_dedupe_keys text[], p_metas jsonb[], p_lock_timeout integer DEFAULT NULL::integer)
  RETURNS TABLE(ordinal integer, id bigint, inserted boolean)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -352,6 +360,9 @@ declare
   v_answers bigint[];
   v_new     bigint[];
 begin
+  if p_lock_timeout is not null then
+    perform set_config('lock_timeout', p_lock_timeout::text, true);
+  end if;
   if p_dedupe_keys is null then
     insert into "pgqueue".jobs (id, queue, kind, payload, priority, run_at, max_attempts, meta)
       overriding system value
@@ -404,8 +415,28 @@ begin
      order by n.ordinal;
 end $function$;
 
-CREATE OR REPLACE FUNCTION pgqueue.exchange_v1(p_worker uuid, p_epoch integer, p_done bigint[], p_done_leases integer[], p_unkept bigint[], p_results jsonb[], p_outcomes jsonb, p_lanes jsonb, p_overflow boolean, p_budget integer DEFAULT NULL::integer)
- RETURNS TABLE(answer text, id bigint, lease_no integer, queue text, kind text, payload jsonb, attempt integer, max_attempts integer, meta jsonb, created_at timestamp with time zone, due_in double precision)
+CREATE OR REPLACE FUNCTION pgqueue.enqueuing_key(queue text)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select pg_catalog.hashtextextended(queue, 4294967296 + '"pgqueue".jobs'::regclass::oid::bigint)
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.enqueuing_v1(p_queues text[])
+ RETURNS text[]
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select coalesce(array_agg(distinct virtualtransaction), '{}') from pg_locks
+   where locktype = 'advisory' and objsubid = 1
+     and database = (select oid from pg_database where datname = current_database())
+     and (classid::bigint << 32) | objid::bigint = any (array(
+       select "pgqueue".enqueuing_key(q) from unnest(p_queues) as q))
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.exchange_v1(p_worker uuid, p_epoch integer, p_done bigint[], p_leases integer[], p_keeps boolean[], p_results jsonb[], p_outcomes jsonb, p_looks jsonb, p_due_after timestamp with time zone, p_overflow boolean, p_budget integer DEFAULT NULL::integer)
+ RETURNS TABLE(answer text, id bigint, lease_no integer, queue text, kind text, payload jsonb, priority smallint, attempt integer, max_attempts integer, meta jsonb, created_at timestamp with time zone, due_in double precision)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET enable_seqscan TO 'off'
@@ -418,50 +449,64 @@ declare
   v_now     timestamptz;
   v_worker  record;
   v_lease   int;
+  v_keep    boolean;
   v_ids     bigint[];
   v_results jsonb[];
   v_rows    tid[];
   v_locked  bigint[];
-  v_kept    tid[];
   v_due     timestamptz;
   v_next    timestamptz;
+  v_due_after timestamptz := coalesce(p_due_after, '-infinity');
+  -- What became claimable in this exchange has an old place in the order: from before it every look begins.
+  v_from    timestamptz := 'infinity';
+  v_first   timestamptz;
+  v_last    timestamptz;
+  v_looked  timestamptz;
+  v_all     jsonb;
+  v_kinds   jsonb;
+  v_taken   tid[];
   v_picked  tid[] := '{}';
+  v_places  jsonb := '[]';
   v_count   int;
   v_slots   text;
-  v_before  int := 0;
+  v_slots_from int := 0;
+  v_lane    int;
+  v_lane_from int := 0;
   v_released text[] := '{}';
   v_unstored bigint[] := '{}';
   v_answers  text[] := '{}';
   o record;
   j record;
-  lane record;
+  look record;
 begin
   -- After the lock, so that whoever declares death or bumps the epoch has either ended or waits for us;
   -- and in a later statement than the lock, which alone sees what it changed.
   perform pg_advisory_xact_lock_shared("pgqueue".worker_key(p_worker));
   v_now := clock_timestamp();
-  select epoch, dead_at into v_worker from "pgqueue".workers where id = p_worker;
+  select epoch, dead_at, kinds into v_worker from "pgqueue".workers where id = p_worker;
 
-  for v_lease in select distinct l from unnest(p_done_leases) as l loop
-    select array_agg(d.id), array_agg(d.result) into v_ids, v_results
-      from unnest(p_done, p_done_leases, p_results) as d(id, lease, result) where d.lease = v_lease;
-    select array_agg(l.ctid), array_agg(l.id), array_agg(l.ctid) filter (where not l.id = any (p_unkept))
-      into v_rows, v_locked, v_kept
+  for v_lease, v_keep in
+    select distinct d.lease, d.keep from unnest(p_leases, p_keeps) as d(lease, keep)
+  loop
+    select array_agg(d.id), case when p_results is not null then array_agg(d.result) end
+      into v_ids, v_results
+      from unnest(p_done, p_leases, p_keeps, p_results) as d(id, lease, keep, result)
+     where d.lease = v_lease and d.keep = v_keep;
+    select array_agg(l.ctid), array_agg(l.id) into v_rows, v_locked
       from (select ctid, id from "pgqueue".jobs
              where id = any (v_ids) and lease_no = v_lease and locked_by = p_worker
              order by id for update skip locked) as l;
-    if v_kept is not null then
-      perform "pgqueue".archive_v1(v_kept, 'done', v_ids, v_results, p_overflow);
-    end if;
-    if cardinality(v_kept) is distinct from cardinality(v_rows) then
+    if v_rows is not null and v_keep then
+      perform "pgqueue".archive_v1(v_rows, 'done', case when v_results is not null then v_ids end, v_results,
+                                 p_overflow);
+    elsif v_rows is not null then
       delete from "pgqueue".jobs where ctid = any (v_rows);
     end if;
     if coalesce(cardinality(v_locked), 0) < cardinality(v_ids) then
       for o in select i.id from unnest(v_ids) as i(id) where not i.id = any (coalesce(v_locked, '{}')) loop
         v_unstored := v_unstored || o.id;
         v_answers := v_answers || case
-          when o.id = any (p_unkept)
-           and not exists (select from "pgqueue".all_jobs where id = o.id) then 'already'
+          when not v_keep and not exists (select from "pgqueue".all_jobs where id = o.id) then 'already'
           else "pgqueue".unsettled_v1(p_worker, o.id, v_lease) end;
       end loop;
     end if;
@@ -472,7 +517,7 @@ begin
       id bigint, lease_no int, action text, delay_ms double precision, run_at timestamptz, error jsonb)
      order by o.id
   loop
-    select ctid, queue, attempts, lease_no, errors into j from "pgqueue".jobs
+    select ctid, queue, run_at, attempts, lease_no, errors into j from "pgqueue".jobs
      where id = o.id and lease_no = o.lease_no and locked_by = p_worker
        for update skip locked;
     if not found then
@@ -492,13 +537,18 @@ begin
           errors = "pgqueue".with_error(errors, o.error || jsonb_build_object('attempt', attempts,
             'lease_no', lease_no, 'worker', p_worker, 'at', v_now))
          where ctid = j.ctid;
-        if v_due is null then v_released := v_released || j.queue; end if;
+        if v_due is null then
+          v_released := v_released || j.queue;
+          v_from := least(v_from, j.run_at);
+        else
+          v_due_after := least(v_due_after, v_due);
+        end if;
       when 'fail' then
         perform "pgqueue".bury_v1(array[j.ctid], o.error, p_worker);
       when 'cancel' then
         update "pgqueue".jobs set last_error = o.error ->> 'message' where ctid = j.ctid
           returning ctid into j.ctid;
-        perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', '{}', '{}', p_overflow);
+        perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', null, null, p_overflow);
     end case;
   end loop;
   if cardinality(v_released) > 0 then
@@ -507,47 +557,79 @@ begin
 
   if v_worker is null or v_worker.dead_at is not null or v_worker.epoch <> p_epoch then
     return query select case when v_worker.dead_at is null and v_worker.epoch <> p_epoch then 'stale' else 'dead' end,
-      null::bigint, null::int, null::text, null::text, null::jsonb, null::int, null::int, null::jsonb,
-      null::timestamptz, null::double precision;
+      null::bigint, null::int, null::text, null::text, null::jsonb, null::smallint, null::int, null::int,
+      null::jsonb, null::timestamptz, null::double precision;
   else
-    if jsonb_array_length(p_lanes) > 0 then
-      select run_at into v_next from "pgqueue".jobs where waits_for = 'time' order by run_at limit 1;
+    v_looked := clock_timestamp();
+    if jsonb_array_length(p_looks) > 0 then
+      select run_at into v_next from "pgqueue".jobs where waits_for = 'time' and run_at >= v_due_after
+       order by run_at limit 1;
       if v_next <= v_now then
-        update "pgqueue".jobs set waits_for = null where ctid = any (array(
-          select ctid from "pgqueue".jobs where waits_for = 'time' and run_at <= v_now
-           order by run_at limit 1000 for update skip locked));
-        select run_at into v_next from "pgqueue".jobs where waits_for = 'time' order by run_at limit 1;
+        with promoted as (
+          update "pgqueue".jobs set waits_for = null where ctid = any (array(
+            select ctid from "pgqueue".jobs
+             where waits_for = 'time' and run_at >= v_due_after and run_at <= v_now
+             order by run_at limit 1000 for update skip locked))
+          returning run_at)
+        select min(run_at), max(run_at) into v_first, v_last from promoted;
+        v_from := least(v_from, v_first);
+        v_due_after := greatest(v_due_after, v_last);
+        select run_at into v_next from "pgqueue".jobs where waits_for = 'time' and run_at >= v_due_after
+         order by run_at limit 1;
       end if;
-      for lane in
-        select l.queue, l.kinds, l.want, l.slots, l.free
-          from jsonb_to_recordset(p_lanes) as l(queue text, kinds text[], want int, slots text, free int)
+      if v_next is null or v_next > v_now then v_due_after := v_now; end if;
+      v_from := v_from - interval '1 us'; -- positions are exclusive
+      -- Of 200 kinds a list costs 2 µs a row, and an object, which is searched by halves, 0.2.
+      v_all := (select jsonb_object_agg(k, null) from unnest(v_worker.kinds) as k);
+      for look in
+        select l.ordinal, l.lane, l.queue, l.of_kinds, l.not_kinds, l.want, l.slots, l.free,
+               coalesce(l.after_p, -32769) as after_p, coalesce(l.after_r, '-infinity') as after_r,
+               coalesce(l.after_i, 0) as after_i, coalesce(l.upto, 32767) as upto
+          from rows from (jsonb_to_recordset(p_looks) as (
+                 lane int, queue text, of_kinds jsonb, not_kinds text[], want int, slots text, free int,
+                 after_p int, after_r timestamptz, after_i bigint, upto int)) with ordinality
+            as l(lane, queue, of_kinds, not_kinds, want, slots, free, after_p, after_r, after_i, upto, ordinal)
           left join "pgqueue".queues q on q.name = l.queue
          where q.paused_at is null
-         order by l.slots, l.want
+         order by l.ordinal
       loop
-        if lane.slots is distinct from v_slots then
-          v_slots := lane.slots;
-          v_before := cardinality(v_picked);
+        v_count := cardinality(v_picked);
+        if look.slots is distinct from v_slots then
+          v_slots := look.slots;
+          v_slots_from := v_count;
         end if;
+        if look.lane is distinct from v_lane then
+          v_lane := look.lane;
+          v_lane_from := v_count;
+        end if;
+        v_count := least(look.want + v_lane_from, look.free + v_slots_from, p_budget) - v_count;
+        continue when v_count <= 0;
+        v_kinds := coalesce(look.of_kinds, v_all - look.not_kinds, v_all);
         -- The array is built once, whatever the plan, so no more rows are taken than asked.
-        v_picked := v_picked || array(
+        v_taken := array(
           select ctid from "pgqueue".jobs
-           where queue = lane.queue and waits_for is null and locked_by is null
-             and run_at <= v_now and kind = any (lane.kinds)
+           where queue = look.queue and waits_for is null and locked_by is null and run_at <= v_now
+             and (priority, run_at, id) > (look.after_p, least(look.after_r, v_from), look.after_i)
+             and priority <= look.upto and jsonb_exists(v_kinds, kind)
            order by priority, run_at, id
-           limit least(lane.want, lane.free - (cardinality(v_picked) - v_before),
-                       p_budget - cardinality(v_picked))
+           limit v_count
            for update skip locked);
+        continue when v_taken = '{}';
+        v_picked := v_picked || v_taken;
+        select v_places || jsonb_build_object('look', look.ordinal, 'p', priority, 'r', run_at, 'i', id::text)
+          into v_places from "pgqueue".jobs where ctid = v_taken[cardinality(v_taken)];
       end loop;
     end if;
-    return query select 'alive', null::bigint, null::int, null::text, null::text, null::jsonb, null::int,
-      null::int, null::jsonb, null::timestamptz,
+    return query select 'alive', null::bigint, null::int, null::text, null::text,
+      jsonb_build_object('due', nullif(v_due_after, '-infinity'), 'last', v_places,
+        'took', 1000 * extract(epoch from clock_timestamp() - v_looked)),
+      null::smallint, null::int, null::int, null::jsonb, null::timestamptz,
       case when v_next is not null then greatest(0, 1000 * extract(epoch from
         least(v_next, v_now + interval '1 day') - v_now))::double precision end;
   end if;
 
-  return query select u.answer, u.id, null::int, null::text, null::text, null::jsonb, null::int,
-    null::int, null::jsonb, null::timestamptz, null::double precision
+  return query select u.answer, u.id, null::int, null::text, null::text, null::jsonb, null::smallint,
+    null::int, null::int, null::jsonb, null::timestamptz, null::double precision
     from unnest(v_unstored, v_answers) as u(id, answer);
 
   if cardinality(v_picked) > 0 then
@@ -558,14 +640,14 @@ begin
          where ctid = any (v_picked) and attempts < max_attempts
         returning id, lease_no, queue, kind, payload, attempts, max_attempts, meta, created_at,
                   priority, run_at)
-      select 'job', c.id, c.lease_no, c.queue, c.kind, c.payload, c.attempts, c.max_attempts, c.meta,
+      select 'job', c.id, c.lease_no, c.queue, c.kind, c.payload, c.priority, c.attempts, c.max_attempts, c.meta,
              c.created_at, null::double precision
         from claimed c order by c.priority, c.run_at, c.id;
     get diagnostics v_count = row_count;
     if v_count < cardinality(v_picked) then
       -- A budget that was spent by a crash, or lowered by hand, ends here without a run.
       v_rows := array(select ctid from "pgqueue".jobs where ctid = any (v_picked) and attempts >= max_attempts);
-      return query select 'spent', j.id, null::int, j.queue, j.kind, null::jsonb, null::int, null::int,
+      return query select 'spent', j.id, null::int, j.queue, j.kind, null::jsonb, null::smallint, null::int, null::int,
         null::jsonb, null::timestamptz, null::double precision
         from "pgqueue".jobs j where j.ctid = any (v_rows);
       perform "pgqueue".bury_v1(v_rows, jsonb_build_object('name', 'AttemptsSpent',
@@ -769,8 +851,20 @@ CREATE OR REPLACE FUNCTION pgqueue.ring()
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+declare
+  v_queue text;
+  v_count int := 0;
 begin
-  perform pg_notify('pgqueue_' || tg_relid, q.queue) from (select distinct queue from inserted) q;
+  for v_queue in select distinct queue from inserted loop
+    v_count := v_count + 1;
+    if v_count <= 100 then -- the server has room for so many locks; whoever rings needs none
+      perform pg_advisory_xact_lock_shared("pgqueue".enqueuing_key(v_queue));
+      -- One expression: as two statements it left the lock behind in 0.6 % of cancelled enqueues.
+      continue when case when pg_try_advisory_lock("pgqueue".waiting_key(v_queue))
+                      then pg_advisory_unlock("pgqueue".waiting_key(v_queue)) else false end;
+    end if;
+    perform pg_notify('pgqueue_' || tg_relid, v_queue);
+  end loop;
   return null;
 end $function$;
 
@@ -853,6 +947,27 @@ begin
        where id = p_id and locked_by = p_worker and lease_no = p_lease)
     then 'already' else 'lost' end;
 end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.wait_v1(p_queues text[])
+ RETURNS TABLE(refused integer, enqueuing text[])
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  refused := (select count(*) from unnest(p_queues) as q
+               where not pg_try_advisory_lock_shared("pgqueue".waiting_key(q)));
+  -- After the locks: a transaction that did not see them was enqueuing before, and is found here.
+  enqueuing := "pgqueue".enqueuing_v1(p_queues);
+  return next;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.waiting_key(queue text)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select pg_catalog.hashtextextended(queue, '"pgqueue".jobs'::regclass::oid::bigint)
+$function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.with_error(errors jsonb, entry jsonb)
  RETURNS jsonb

@@ -1,6 +1,9 @@
 /** A row as it comes over the wire: every value is text or null, whatever type parsers are set in `pg`. */
 export type TextRow = Readonly<Record<string, string | null>>;
 
+/** Raw text for every column, so that type parsers set by the application change nothing here. */
+export const TEXT_TYPES = { getTypeParser: () => (value: string) => value };
+
 /** One statement: its text, how parameters become values, and what its rows mean. */
 export interface Statement<Params, Row> {
   readonly text: string;
@@ -46,6 +49,11 @@ export function instant(row: TextRow, column: string): Date | null {
 /** SQL for an instant as milliseconds since 1970, independent of the session's time zone and date style. */
 export function epochMs(expression: string): string {
   return `1000 * extract(epoch from ${expression})`;
+}
+
+/** An array parameter of numbers, ids or booleans, which need no quotes: `pg` would escape each of them. */
+export function simpleArray<T>(items: readonly T[], value: (item: T) => unknown): string {
+  return `{${items.map(value).join()}}`;
 }
 
 /** Rows of ids and the like: a PostgreSQL array of simple values in its text form, `{a,b}`. */

@@ -9,6 +9,7 @@ const MAX_CLAIM = 1_000_000;
 export class ClaimPace {
   private limit = Infinity;
   private promotionRetries = 0;
+  private averageRoundTrip = 0;
 
   /** The bound of the next claim over all lanes; undefined = none. `hostBudget` is the host's own. */
   budget(hostBudget: number | undefined): number | undefined {
@@ -23,8 +24,15 @@ export class ClaimPace {
     this.limit = Math.max(1, Math.floor(Math.min(wanted, this.limit) / 2));
   }
 
-  answered(): void {
+  /** @param roundTrip how long the exchange took, in milliseconds */
+  answered(roundTrip: number): void {
     this.limit *= 2;
+    this.averageRoundTrip = (this.averageRoundTrip + roundTrip) / 2;
+  }
+
+  /** How long an exchange takes now, in milliseconds. */
+  get roundTrip(): number {
+    return this.averageRoundTrip;
   }
 
   /** Everything that was due has been promoted. */

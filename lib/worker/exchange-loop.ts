@@ -2,12 +2,19 @@ import { setImmediate } from 'node:timers/promises';
 import type { Logger } from '@nestjs/common';
 import { errorCode, isBadData, isConnectionUnusable, isMissingDay } from '../store/errors.js';
 import type { JobStore } from '../store/job-store.js';
-import type { ClaimedJob, ExchangeRow, Lane, Settlement } from '../store/statements/exchange.js';
+import {
+  wantOf,
+  type ExchangeRow,
+  type Lane,
+  type Settlement,
+} from '../store/statements/exchange.js';
 import { ClaimPace } from './claim-pace.js';
+import { NOTHING_ASKED, type ExchangeHost, type Turn } from './exchange-host.js';
 import type { Lease } from './lease.js';
 import { Outage } from './outage.js';
 import { Outbox } from './outbox.js';
 import { Refusals } from './refusals.js';
+import { ResumePositions, type LookPlan } from './resume-positions.js';
 import { Wakeup } from './wakeup.js';
 
 /** An exchange takes milliseconds; one that takes half of the lease, or this long, has lost its server. */
@@ -19,26 +26,6 @@ const RECONCILE_EVERY_MS = 5 * 60_000;
 const RECONCILE_AGAIN_MS = 5_000;
 /** How long history goes to the overflow table before the day's partition is tried again. */
 const OVERFLOW_MS = 60_000;
-
-/** What the loop needs of the worker around it. */
-export interface ExchangeHost {
-  /** Under which id to claim; undefined while there is none. */
-  currentLease(): Lease | undefined;
-  /** What to ask for now. Empty when nothing is to be claimed. */
-  lanes(): Lane[];
-  /** How many jobs may still be claimed over all lanes; undefined = no bound. */
-  budget(): number | undefined;
-  /** Ids of jobs that are in memory and not settled yet. */
-  heldJobs(workerId: string): string[];
-  /** A job is this worker's now. */
-  claimed(job: ClaimedJob, workerId: string): void;
-  /** A job turned out not to be this worker's any more: nothing was stored. */
-  lostJob(id: string): void;
-  /** A turn has ended in which this many due jobs were found. 0 = what could be claimed has been. */
-  exchanged(found: number): void;
-  /** Today has no partition in the history. */
-  missingDay(): void;
-}
 
 /**
  * Settles and claims, one exchange after the other: while one is on its way, results pile up, and they go
@@ -56,6 +43,9 @@ export class ExchangeLoop {
   private readonly outage: Outage;
   private readonly refusals: Refusals;
   private readonly pace = new ClaimPace();
+  private readonly positions = new ResumePositions();
+  /** Claimed jobs begin when the next request is on its way, so that neither side waits for the other. */
+  private goesOnAtOnce = false;
   private mustReconcile = false;
   private reconcileAt = performance.now() + RECONCILE_EVERY_MS;
   private overflowUntil = 0;
@@ -63,7 +53,7 @@ export class ExchangeLoop {
   constructor(
     private readonly store: JobStore,
     private readonly host: ExchangeHost,
-    private readonly settings: { readonly pollInterval: number; readonly lease: number },
+    private readonly settings: { readonly lease: number },
     private readonly logger: Logger,
   ) {
     const { least, most } = EXCHANGE_LIMIT_MS;
@@ -77,8 +67,9 @@ export class ExchangeLoop {
     this.ring();
   }
 
-  /** Look at the table now. */
+  /** Something may have become due, anywhere: look at the table now. */
   ring(): void {
+    this.positions.lookFully();
     this.wakeup.ring();
   }
 
@@ -95,7 +86,7 @@ export class ExchangeLoop {
   settle(workerId: string, ...settlements: readonly Settlement[]): void {
     if (settlements.length === 0) return;
     this.outbox.add(workerId, ...settlements);
-    this.ring();
+    this.wakeup.ring();
   }
 
   /** Whether the database did not answer the latest exchange. */
@@ -122,19 +113,23 @@ export class ExchangeLoop {
   private async run(): Promise<void> {
     const { signal } = this.stopping;
     while (!signal.aborted) {
-      await this.wakeup.wait();
+      // What was waited for in vain may be behind a position.
+      if (!(await this.wakeup.wait())) this.positions.lookFully();
       // What ends in the same turn of the event loop goes into the same exchange.
       await setImmediate();
       if (signal.aborted) return;
+      this.goesOnAtOnce = false;
       try {
         await this.turn();
         this.reportFlushed();
       } catch (error) {
         // Rings don't shorten this: a thousand jobs that end in an outage must not be a thousand tries.
+        this.host.begin();
         this.pause.within(this.outage.failed(error));
         await this.pause.wait();
         this.ring();
       }
+      if (!this.goesOnAtOnce) this.host.begin();
     }
   }
 
@@ -147,9 +142,12 @@ export class ExchangeLoop {
     }
     if (lease === undefined || !lease.held) return;
     if (this.mustReconcile || performance.now() >= this.reconcileAt) await this.reconcile(lease);
-    const lanes = this.refusals.areSearching ? [] : this.host.lanes();
-    this.host.exchanged(await this.exchange(lease.workerId, lease.epoch, lanes, lease));
-    this.wakeup.within(this.settings.pollInterval * (0.75 + Math.random() / 2));
+    const lanes = this.refusals.areSearching ? [] : this.host.lanes(this.pace.roundTrip);
+    const turn = await this.exchange(lease.workerId, lease.epoch, lanes, lease);
+    this.wakeup.within(this.host.exchanged(turn));
+    if (!turn.hasSpare || turn.isFull || turn.found > 0) return;
+    this.positions.lookFully();
+    this.wakeup.within(this.positions.fullLookIn(performance.now()));
   }
 
   private reportFlushed(): void {
@@ -161,36 +159,56 @@ export class ExchangeLoop {
     epoch: number,
     lanes: readonly Lane[],
     lease?: Lease,
-  ): Promise<number> {
+  ): Promise<Turn> {
     const { batchLimit } = this.refusals;
     const settlements = this.outbox.take(workerId, batchLimit);
-    if (settlements.length === 0 && lanes.length === 0) return 0;
-    const overflow = performance.now() < this.overflowUntil;
+    if (settlements.length === 0 && lanes.length === 0) return NOTHING_ASKED;
+    const sentAt = performance.now();
+    const overflow = sentAt < this.overflowUntil;
     const budget = this.pace.budget(this.host.budget());
-    const request = { worker: workerId, epoch, settlements, lanes, budget, overflow };
+    const plan = this.positions.plan(lanes, sentAt);
+    const { looks, dueAfter } = plan;
+    const request = { worker: workerId, epoch, settlements, looks, dueAfter, budget, overflow };
     let rows: ExchangeRow[];
     try {
-      rows = await this.store.exchange(request, this.limit);
+      rows = await this.meanwhile(this.store.exchange(request, this.limit));
     } catch (error) {
       if (isBadData(error) && !isMissingDay(error) && settlements.length > 0) {
         this.refusals.refused(workerId, settlements, lanes.length > 0, error);
         this.ring();
-        return 1;
+        return NOTHING_ASKED;
       }
       this.outbox.add(workerId, ...settlements);
       if (isConnectionUnusable(error)) this.mustReconcile = true;
       if (errorCode(error) === 'DATABASE_TIMEOUT') this.pace.tooSlow(lanes);
-      if (isMissingDay(error)) return this.divertHistory();
+      if (isMissingDay(error)) {
+        this.divertHistory();
+        return NOTHING_ASKED;
+      }
       throw error;
     }
     this.outage.over();
-    if (settlements.length === batchLimit) this.ring(); // there may be more
+    if (settlements.length === batchLimit) this.wakeup.ring(); // there may be more
     this.refusals.stored();
-    this.pace.answered();
-    const found = this.take(rows, workerId, settlements, lease);
-    // A claim that was bounded by more than its slots has not seen the end of what is due.
-    if (budget !== undefined && found >= budget) this.ring();
-    return found;
+    const now = performance.now();
+    this.pace.answered(now - sentAt);
+    const found = this.take(rows, workerId, settlements, lease, plan);
+    if (lanes.length === 0) return NOTHING_ASKED;
+    // A claim that got what it asked for has not seen the end of what is due.
+    const hasSpare = found < Math.min(wantOf(lanes), budget ?? Infinity);
+    if (!hasSpare) {
+      this.goesOnAtOnce = true;
+      this.wakeup.ring();
+    }
+    return { found, hasSpare, isFull: plan.isFull };
+  }
+
+  /** Lets jobs begin that were claimed before, when the request has been written. */
+  private async meanwhile<T>(answer: Promise<T>): Promise<T> {
+    answer.catch(ignore); // it is awaited below
+    await setImmediate();
+    this.host.begin();
+    return answer;
   }
 
   private take(
@@ -198,6 +216,7 @@ export class ExchangeLoop {
     workerId: string,
     settlements: readonly Settlement[],
     lease: Lease | undefined,
+    plan: LookPlan,
   ): number {
     const busy = new Set<string>();
     let found = 0;
@@ -229,6 +248,7 @@ export class ExchangeLoop {
           this.ring();
           break;
         case 'alive':
+          this.positions.advance(plan, row.progress, performance.now());
           found += this.lookAgainAt(row.dueIn);
       }
     }
@@ -270,10 +290,11 @@ export class ExchangeLoop {
     }
   }
 
-  private divertHistory(): number {
+  private divertHistory(): void {
     this.overflowUntil = performance.now() + OVERFLOW_MS;
     this.host.missingDay();
     this.ring();
-    return 1;
   }
 }
+
+function ignore(): void {}

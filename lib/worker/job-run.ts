@@ -32,6 +32,10 @@ export class JobRun {
     return this.job.kind;
   }
 
+  get priority(): number {
+    return this.job.priority;
+  }
+
   /** Runs the handler. Never rejects. */
   async run(): Promise<Outcome> {
     const stopTimer = this.startTimeout();

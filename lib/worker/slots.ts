@@ -1,81 +1,157 @@
 import type { HandlerTable, RegisteredHandler } from '../contracts/handler.js';
 import type { Lane } from '../store/statements/exchange.js';
+import { EndRate, prefetchOf, wantOf } from './prefetch.js';
+import { WaitingJobs } from './waiting-jobs.js';
 
-/** Slots that are claimed for together: those of a queue, or those of one kind in its own queue. */
-interface SlotGroup {
+/** What a slot is taken for. */
+export interface SlotUser {
   readonly queue: string;
-  readonly kinds: readonly string[];
-  readonly limit: number;
-  held: number;
+  readonly kind: string;
+  readonly priority: number;
 }
 
-/** A kind with a concurrency of its own: what runs, and what was claimed and waits for its turn. */
+/** Slots that are claimed for together: those of a queue, or those of one kind in its own queue. */
+interface SlotGroup<Job extends SlotUser> {
+  readonly queue: string;
+  /** Undefined: the slots of a queue. */
+  readonly kind: string | undefined;
+  /** Kinds that wait for a turn of their own when they stand in this queue. */
+  readonly gated: readonly string[];
+  /** Kinds that have slots of their own in this queue. */
+  readonly apart: readonly string[];
+  readonly isOpen: boolean;
+  readonly limit: number;
+  /** Slots taken. */
+  held: number;
+  /** Claimed beyond the free slots, so that none is empty while an exchange is on its way. */
+  readonly waiting: WaitingJobs<Job>;
+  readonly rate: EndRate;
+}
+
+/** A kind with a concurrency of its own: what runs, and what has a slot and waits for its turn. */
 interface Gate<Job> {
   readonly limit: number;
   running: number;
   readonly waiting: Job[];
 }
 
-/** What a slot is taken for. */
-interface SlotUser {
-  readonly queue: string;
-  readonly kind: string;
-}
-
 /**
- * What this process may still claim. Every served queue has slots that its kinds share; a kind with a
- * concurrency of its own has slots of its own in its own queue. Such a kind may also stand in another queue
- * (somebody put it there), so that no job waits where nobody serves it: then it takes a slot of that queue
- * and a turn of its kind. It is claimed by a lane apart, for as many as there are turns; where several
- * queues were asked at once, what came too much waits in memory.
+ * What this process may still claim, and what of it may run. Every served queue has slots that its kinds
+ * share; a kind with a concurrency of its own has slots of its own in its own queue. Such a kind may also
+ * stand in another queue (somebody put it there), so that no job waits where nobody serves it: then it takes a
+ * slot of that queue and a turn of its kind. It is claimed by a lane apart, for as many as there are turns;
+ * where several queues were asked at once, what came too much waits in memory.
  */
 export class Slots<Job extends SlotUser> {
-  private readonly byQueue = new Map<string, SlotGroup>();
-  private readonly byKind = new Map<string, SlotGroup>();
+  private readonly byQueue = new Map<string, SlotGroup<Job>>();
+  private readonly byKind = new Map<string, SlotGroup<Job>>();
   private readonly gates = new Map<string, Gate<Job>>();
+  private readonly groups: readonly SlotGroup<Job>[];
 
   constructor(handlers: HandlerTable, queues: ReadonlyMap<string, number>) {
     for (const handler of handlers.values()) this.addGate(handler, queues);
     for (const [queue, limit] of queues) {
-      const kinds = [...handlers.values()]
-        .filter((handler) => !this.byKind.has(handler.kind) || handler.queue !== queue)
-        .map((handler) => handler.kind);
-      this.byQueue.set(queue, { queue, kinds, limit, held: 0 });
+      const apart = [...this.byKind.values()].flatMap((own) =>
+        own.queue === queue && own.kind !== undefined ? [own.kind] : [],
+      );
+      const gated = [...this.gates.keys()].filter((kind) => !apart.includes(kind));
+      const isOpen = handlers.size > this.gates.size;
+      this.byQueue.set(queue, { ...group(queue, limit), gated, apart, isOpen });
     }
+    this.groups = [...this.byKind.values(), ...this.byQueue.values()];
   }
 
-  /** Whether a job of this queue could be claimed here at all. */
-  serves(queue: string): boolean {
-    return this.byQueue.has(queue);
+  /**
+   * What to claim: a lane for each kind with slots of its own, and for each queue with free slots.
+   * @param roundTrip of an exchange in milliseconds, for which jobs are claimed ahead
+   */
+  lanes(now = 0, roundTrip = 0): Lane[] {
+    return this.groups.flatMap((group) => {
+      const ahead = prefetchOf(group.rate.measure(now), roundTrip);
+      return group.kind === undefined
+        ? this.lanesOfQueue(group, ahead)
+        : this.laneOfKind(group, group.kind, ahead);
+    });
   }
 
-  /** What to claim: a lane for each kind with slots of its own, and for each queue with free slots. */
-  lanes(): Lane[] {
-    const lanes: Lane[] = [];
-    for (const { queue, kinds, limit, held } of this.byKind.values()) {
-      const want = Math.min(limit - held, ...kinds.map((kind) => this.room(kind)));
-      if (want > 0) lanes.push({ queue, kinds, want });
-    }
-    for (const group of this.byQueue.values()) lanes.push(...this.lanesOf(group));
-    return lanes;
+  /** A job was claimed. {@link begin} answers it when it may run. */
+  add(job: Job, now = 0): void {
+    this.groupOf(job).waiting.add(job, now);
+  }
+
+  /** The claimed jobs that may run now; their slots are taken. */
+  begin(): Job[] {
+    return this.groups.flatMap((group) => this.beginIn(group));
+  }
+
+  /** Gives back the slot of a job that ran. Answers the jobs whose turn it is now. */
+  release(job: Job): Job[] {
+    const group = this.groupOf(job);
+    group.held -= 1;
+    group.rate.count();
+    const begun = this.passGate(job.kind);
+    const more = this.beginIn(group);
+    return begun === undefined ? more : [begun, ...more];
+  }
+
+  /** Takes out all jobs that have not begun, with their slots. */
+  drainWaiting(): Job[] {
+    return this.takeOut(Infinity);
+  }
+
+  /** Takes out the jobs that were claimed before an instant and have not begun. */
+  claimedBefore(instant: number): Job[] {
+    return this.groups.flatMap(({ waiting }) => waiting.takeOlderThan(instant));
+  }
+
+  /** Whether jobs wait in memory. */
+  get haveWaiting(): boolean {
+    return this.groups.some(({ waiting }) => waiting.size > 0);
+  }
+
+  private takeOut(before: number): Job[] {
+    const atGates = [...this.gates.values()].flatMap((gate) => gate.waiting.splice(0));
+    for (const job of atGates) this.groupOf(job).held -= 1;
+    return [...atGates, ...this.claimedBefore(before)];
+  }
+
+  private laneOfKind(group: SlotGroup<Job>, kind: string, ahead: number): Lane[] {
+    const room = Math.min(group.limit - group.held, this.room(kind));
+    const want = wantOf(room - group.waiting.size, ahead);
+    return want > 0 ? [{ queue: group.queue, only: [kind], want }] : [];
   }
 
   /** Kinds that must wait for a turn of their own have a lane apart, or they would fill the queue's slots. */
-  private lanesOf({ queue, kinds, limit, held }: SlotGroup): Lane[] {
-    const free = limit - held;
-    if (free <= 0) return [];
-    const gated = kinds.filter((kind) => this.gates.has(kind) && this.room(kind) > 0);
-    const open = kinds.filter((kind) => !this.gates.has(kind));
-    const turns = Math.min(free, ...gated.map((kind) => this.room(kind)));
+  private lanesOfQueue(group: SlotGroup<Job>, ahead: number): Lane[] {
+    const { queue, apart, gated, isOpen, limit, held, waiting } = group;
+    const slots = limit - held - waiting.size;
+    const withRoom = slots > 0 ? gated.filter((kind) => this.room(kind) > 0) : [];
     const lanes: Lane[] = [];
-    if (gated.length > 0) lanes.push({ queue, kinds: gated, want: turns });
-    if (open.length > 0) lanes.push({ queue, kinds: open, want: free });
+    if (withRoom.length > 0) {
+      const turns = Math.min(slots, ...withRoom.map((kind) => this.room(kind)));
+      lanes.push({ queue, only: withRoom, want: turns });
+    }
+    const free = wantOf(slots, ahead);
+    const except = [...apart, ...gated];
+    if (isOpen && free > 0) {
+      lanes.push({ queue, ...(except.length > 0 && { except }), want: free });
+    }
     return lanes.length < 2 ? lanes : lanes.map((lane) => ({ ...lane, slots: queue, free }));
   }
 
-  /** Takes a slot for a claimed job. False: it waits for its kind's turn, {@link release} will answer it. */
-  take(job: Job): boolean {
-    this.groupOf(job).held += 1;
+  private beginIn(group: SlotGroup<Job>): Job[] {
+    const begun: Job[] = [];
+    while (group.held < group.limit) {
+      const job = group.waiting.shift();
+      if (job === undefined) break;
+      group.held += 1;
+      if (this.enterGate(job)) begun.push(job);
+    }
+    return begun;
+  }
+
+  /** False: the job waits for its kind's turn. */
+  private enterGate(job: Job): boolean {
     const gate = this.gates.get(job.kind);
     if (gate === undefined) return true;
     if (gate.running >= gate.limit) {
@@ -86,31 +162,21 @@ export class Slots<Job extends SlotUser> {
     return true;
   }
 
-  /** Gives back the slot of a job that ran. Answers the job whose turn it is now, already counted. */
-  release(job: Job): Job | undefined {
-    this.groupOf(job).held -= 1;
-    const gate = this.gates.get(job.kind);
-    if (gate === undefined) return undefined;
-    const next = gate.waiting.shift();
-    if (next === undefined) gate.running -= 1;
+  private passGate(kind: string): Job | undefined {
+    const gate = this.gates.get(kind);
+    const next = gate?.waiting.shift();
+    if (gate !== undefined && next === undefined) gate.running -= 1;
     return next;
-  }
-
-  /** Takes out all jobs that wait for their turn, with their slots. */
-  drainWaiting(): Job[] {
-    const waiting = [...this.gates.values()].flatMap((gate) => gate.waiting.splice(0));
-    for (const job of waiting) this.groupOf(job).held -= 1;
-    return waiting;
   }
 
   private addGate(handler: RegisteredHandler, queues: ReadonlyMap<string, number>): void {
     const { kind, queue, concurrency: limit } = handler;
     if (limit === undefined) return;
     this.gates.set(kind, { limit, running: 0, waiting: [] });
-    if (queues.has(queue)) this.byKind.set(kind, { queue, kinds: [kind], limit, held: 0 });
+    if (queues.has(queue)) this.byKind.set(kind, { ...group<Job>(queue, limit), kind });
   }
 
-  private groupOf(job: SlotUser): SlotGroup {
+  private groupOf(job: SlotUser): SlotGroup<Job> {
     const own = this.byKind.get(job.kind);
     const group = own?.queue === job.queue ? own : this.byQueue.get(job.queue);
     if (group === undefined) throw new TypeError(`The queue ${job.queue} is not served here`);
@@ -121,4 +187,9 @@ export class Slots<Job extends SlotUser> {
     const gate = this.gates.get(kind);
     return gate === undefined ? Infinity : gate.limit - gate.running - gate.waiting.length;
   }
+}
+
+function group<Job extends SlotUser>(queue: string, limit: number): SlotGroup<Job> {
+  const none = { kind: undefined, gated: [], apart: [], isOpen: false };
+  return { queue, ...none, limit, held: 0, waiting: new WaitingJobs(), rate: new EndRate() };
 }

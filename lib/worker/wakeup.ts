@@ -20,15 +20,17 @@ export class Wakeup {
     this.dueAt = Math.min(this.dueAt, performance.now() + ms);
   }
 
-  /** Resolves at the next ring or due time, and forgets both. */
-  async wait(): Promise<void> {
+  /** Resolves at the next ring or due time, and forgets both. Answers whether it was rung. */
+  async wait(): Promise<boolean> {
     while (!this.rung) {
       const left = this.dueAt - performance.now();
       if (left <= 0) break;
       await this.sleep(boundedDelay(Math.ceil(left), MAX_TIMER_MS));
     }
+    const { rung } = this;
     this.rung = false;
     this.dueAt = Infinity;
+    return rung;
   }
 
   private async sleep(ms: number): Promise<void> {

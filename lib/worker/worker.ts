@@ -1,25 +1,22 @@
 import { hostname } from 'node:os';
 import type { Logger } from '@nestjs/common';
-import { PgQueueError, type PgQueueErrorCode } from '../contracts/errors.js';
 import type { HandlerTable } from '../contracts/handler.js';
 import type { ResolvedWorkerOptions } from '../contracts/options.js';
 import { DEFAULTS } from '../contracts/resolve-options.js';
-import { startTimer } from '../contracts/timer.js';
 import { within } from '../contracts/within.js';
 import type { JobStore } from '../store/job-store.js';
-import type { ClaimedJob, Lane, Settlement } from '../store/statements/exchange.js';
+import type { ClaimedJob, Lane } from '../store/statements/exchange.js';
 import type { WorkerRow } from '../store/statements/workers.js';
 import { Doorbell } from './doorbell.js';
-import { describeError } from './error-record.js';
-import { ExchangeLoop, type ExchangeHost } from './exchange-loop.js';
+import type { ExchangeHost, Turn } from './exchange-host.js';
+import { ExchangeLoop } from './exchange-loop.js';
+import { HeldJobs, type HeldJobsEvents } from './held-jobs.js';
 import { Housekeeping } from './housekeeping/housekeeping.js';
 import { Rescue } from './housekeeping/rescue.js';
 import { housekeepingTasks, type Retention } from './housekeeping/tasks.js';
-import { JobRun } from './job-run.js';
 import type { Lease } from './lease.js';
 import { LeaseKeeper, type LeaseKeeperEvents } from './lease-keeper.js';
-import { settlementLine } from './settlement-line.js';
-import { Slots } from './slots.js';
+import { Poll } from './poll.js';
 
 /** How long handlers may take to react to their aborted signal when the grace time is over. */
 const ABORT_GRACE_MS = 300;
@@ -41,22 +38,17 @@ export interface WorkerSettings extends ResolvedWorkerOptions, Retention {
 export class Worker implements ExchangeHost {
   private state: 'new' | 'running' | 'draining' | 'closed' = 'new';
   private readonly queues: ReadonlyMap<string, number>;
-  private readonly slots: Slots<JobRun>;
-  /** Claimed and not settled: running, or waiting for their kind's turn. */
-  private readonly held = new Set<JobRun>();
+  private readonly jobs: HeldJobs;
   private readonly loop: ExchangeLoop;
   private readonly doorbell: Doorbell | undefined;
+  private readonly poll: Poll;
   private readonly rescue: Rescue;
   private readonly housekeeping: Housekeeping;
   private readonly leases: LeaseKeeper;
-  private whenNothingHeld: (() => void)[] = [];
   private whenIdle: (() => void)[] = [];
   private broughtBack: Promise<void> | undefined;
   private started: Promise<void> | undefined;
   private stopped: Promise<void> | undefined;
-  private claimedSoFar = 0;
-  /** Attempts by how they ended, since the start. */
-  readonly outcomes = { done: 0, retry: 0, release: 0, fail: 0, cancel: 0 };
 
   constructor(
     private readonly store: JobStore,
@@ -65,7 +57,8 @@ export class Worker implements ExchangeHost {
     private readonly logger: Logger,
   ) {
     this.queues = settings.queues ?? defaultQueues(handlers, settings.concurrency);
-    this.slots = new Slots(handlers, this.queues);
+    this.jobs = new HeldJobs(handlers, this.queues, this.jobEvents(), logger);
+    this.poll = new Poll(settings.pollInterval);
     this.loop = new ExchangeLoop(store, this, settings, logger);
     this.leases = new LeaseKeeper(
       store,
@@ -78,8 +71,8 @@ export class Worker implements ExchangeHost {
     const tasks = housekeepingTasks(store, this.rescue, settings, logger);
     this.housekeeping = new Housekeeping(store, tasks, logger);
     if (settings.listen) {
-      const serves = (queue: string) => this.slots.serves(queue);
-      this.doorbell = new Doorbell(store.database, serves, () => this.loop.ring(), logger);
+      const ring = () => this.loop.ring();
+      this.doorbell = new Doorbell(store.database, this.queueNames, ring, logger);
     }
   }
 
@@ -88,7 +81,7 @@ export class Worker implements ExchangeHost {
    * absent database is waited for.
    */
   start(): Promise<void> {
-    this.started ??= this.begin();
+    this.started ??= this.boot();
     return this.started;
   }
 
@@ -107,7 +100,12 @@ export class Worker implements ExchangeHost {
 
   /** Jobs claimed since the start. */
   get claims(): number {
-    return this.claimedSoFar;
+    return this.jobs.claims;
+  }
+
+  /** Attempts by how they ended, since the start. */
+  get outcomes(): HeldJobs['outcomes'] {
+    return this.jobs.outcomes;
   }
 
   /**
@@ -119,7 +117,7 @@ export class Worker implements ExchangeHost {
     return this.stopped;
   }
 
-  private async begin(): Promise<void> {
+  private async boot(): Promise<void> {
     if (this.state !== 'new') return;
     this.state = 'running';
     this.loop.start();
@@ -135,21 +133,17 @@ export class Worker implements ExchangeHost {
     this.state = 'draining';
     const helpers = Promise.all([this.started, this.housekeeping.stop(), this.doorbell?.stop()]);
     if (this.started) {
-      for (const run of this.slots.drainWaiting()) this.settleUnstarted(run);
-      if (this.held.size > 0) {
+      this.jobs.close();
+      if (this.jobs.size > 0) {
         this.logger.log(
-          `Stopping: ${this.held.size} running jobs have ${this.settings.shutdownGrace} ms to end`,
+          `Stopping: ${this.jobs.size} running jobs have ${this.settings.shutdownGrace} ms to end`,
         );
       }
       const graceEnd = performance.now() + this.settings.shutdownGrace;
-      await this.untilNothingHeld(this.settings.shutdownGrace);
-      this.interrupt(
-        this.held,
-        'SHUTTING_DOWN',
-        'The process is stopping and the grace time is over',
-      );
-      await this.untilNothingHeld(ABORT_GRACE_MS);
-      for (const run of this.held) run.abandon();
+      await this.jobs.untilNone(this.settings.shutdownGrace);
+      this.jobs.interrupt('SHUTTING_DOWN', 'The process is stopping and the grace time is over');
+      await this.jobs.untilNone(ABORT_GRACE_MS);
+      this.jobs.abandon();
       // A job has ended when its result is stored: that is what the grace is for, too.
       await bounded(this.loop.flushed(), this.loop.isFailing ? 0 : graceEnd - performance.now());
       await bounded(this.loop.stop());
@@ -166,29 +160,26 @@ export class Worker implements ExchangeHost {
     return this.leases.current;
   }
 
-  lanes(): Lane[] {
+  lanes(roundTrip: number): Lane[] {
     if (this.state !== 'running' || this.budget() === 0) return [];
-    return this.slots.lanes();
+    return this.jobs.lanes(roundTrip);
   }
 
   budget(): number | undefined {
     const { budget } = this.settings;
-    return budget === undefined ? undefined : budget - this.claimedSoFar;
+    return budget === undefined ? undefined : budget - this.claims;
   }
 
   heldJobs(workerId: string): string[] {
-    return [...this.held].filter((run) => run.workerId === workerId).map((run) => run.job.id);
+    return this.jobs.ids(workerId);
   }
 
   claimed(job: ClaimedJob, workerId: string): void {
-    const handler = this.handlers.get(job.kind);
-    if (handler === undefined) throw new TypeError(`There is no handler of ${job.kind} here`);
-    const run = new JobRun(job, handler, workerId);
-    this.claimedSoFar += 1;
-    this.held.add(run);
-    // Claimed by an exchange that was on its way when the stop began?
-    if (this.state !== 'running') this.settleUnstarted(run);
-    else if (this.slots.take(run)) void this.run(run);
+    this.jobs.add(job, workerId);
+  }
+
+  begin(): void {
+    this.jobs.begin();
   }
 
   lostJob(id: string): void {
@@ -196,59 +187,26 @@ export class Worker implements ExchangeHost {
     this.logger.warn(`Job ${id} is not this worker's any more: nothing was stored of its attempt`);
   }
 
-  exchanged(found: number): void {
-    if (found > 0 || this.held.size > 0 || this.loop.outbox.size > 0) return;
-    for (const resolve of this.whenIdle.splice(0)) resolve();
+  exchanged(turn: Turn): number {
+    const { found, isFull } = turn;
+    this.jobs.handBackOverdue();
+    const isIdle = found === 0 && this.jobs.size === 0 && this.loop.outbox.size === 0;
+    if (isIdle && (isFull || this.budget() === 0)) {
+      for (const resolve of this.whenIdle.splice(0)) resolve();
+    }
+    const pollIn = this.poll.after(found, this.doorbell?.isWaiting ?? false);
+    return this.doorbell?.after(turn) ?? pollIn;
   }
 
   missingDay(): void {
     void this.housekeeping.now('history');
   }
 
-  // --- attempts
-
-  private async run(run: JobRun): Promise<void> {
-    const { settlement, backoffFault } = await run.run();
-    // While the run is held, so that its signal is aborted too: what it began may still be going on.
-    this.leases.current?.loseIfOver();
-    if (backoffFault !== undefined) {
-      const { message } = describeError(backoffFault);
-      this.logger.error(
-        `The backoff of ${run.handler.origin} failed (${message}): the default is used`,
-      );
-    }
-    this.outcomes[settlement.action] += 1;
-    const line = settlementLine(run.job, settlement);
-    if (line) this.logger[line.level](line.text);
-    const next = this.slots.release(run);
-    if (next && this.state === 'running') void this.run(next);
-    this.settle(run, settlement);
-  }
-
-  private settleUnstarted(run: JobRun): void {
-    this.settle(run, { id: run.job.id, leaseNo: run.job.leaseNo, action: 'release' });
-  }
-
-  private settle(run: JobRun, settlement: Settlement): void {
-    this.held.delete(run);
-    this.loop.settle(run.workerId, settlement);
-    if (this.held.size === 0) for (const resolve of this.whenNothingHeld.splice(0)) resolve();
-  }
-
-  private interrupt(runs: Iterable<JobRun>, code: PgQueueErrorCode, why: string): void {
-    for (const run of runs)
-      run.interrupt(new PgQueueError(code, `${why}: stop working on job ${run.job.id}.`));
-  }
-
-  private async untilNothingHeld(limit: number): Promise<void> {
-    if (this.held.size === 0) return;
-    await new Promise<void>((resolve) => {
-      const stopTimer = startTimer(limit, resolve);
-      this.whenNothingHeld.push(() => {
-        stopTimer();
-        resolve();
-      });
-    });
+  private jobEvents(): HeldJobsEvents {
+    return {
+      ended: () => this.leases.current?.loseIfOver(),
+      settled: (workerId, settlement) => this.loop.settle(workerId, settlement),
+    };
   }
 
   // --- lives
@@ -276,9 +234,8 @@ export class Worker implements ExchangeHost {
     this.logger.warn(
       `Worker ${lease.workerId} lost its lease; its jobs are told to stop, and it starts again`,
     );
-    for (const run of this.slots.drainWaiting()) this.settleUnstarted(run);
-    const runs = [...this.held].filter((run) => run.workerId === lease.workerId);
-    this.interrupt(runs, 'LEASE_LOST', 'The lease was lost');
+    this.jobs.handBackWaiting();
+    this.jobs.interrupt('LEASE_LOST', 'The lease was lost', lease.workerId);
   }
 }
 

@@ -70,7 +70,7 @@ describe('a claim', () => {
   });
 
   test('serves each queue as far as asked, and only kinds that the lane names', async () => {
-    const worker = await startWorker(a);
+    const worker = await startWorker(a, { kinds: ['a', 'b', 'other'] });
     await t.observer.query(`
       insert into pgqueue.jobs (queue, kind)
         select q, k from unnest(array['mail', 'default']) q, unnest(array['a', 'b', 'other']) k,
@@ -78,9 +78,9 @@ describe('a claim', () => {
     const { jobs } = await exchange(a, {
       worker,
       lanes: [
-        { queue: 'mail', kinds: ['a', 'b'], want: 4 },
-        { queue: 'default', kinds: ['b'], want: 5 },
-        { queue: 'nobody', kinds: ['a'], want: 5 },
+        { queue: 'mail', only: ['a', 'b'], want: 4 },
+        { queue: 'default', only: ['b'], want: 5 },
+        { queue: 'nobody', only: ['a'], want: 5 },
       ],
     });
     const taken = jobs.map(({ queue, kind }) => `${queue}/${kind}`);

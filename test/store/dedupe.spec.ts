@@ -26,7 +26,7 @@ beforeEach(() => t.observer.query('truncate pgqueue.jobs, pgqueue.failed_jobs, p
 const keyed = (dedupeKey: string): JobRow => draft({ dedupeKey });
 
 async function enqueue(session: Session, key: string): Promise<{ id: string; inserted: boolean }> {
-  const [row] = await session.run(enqueueMany, [keyed(key)]);
+  const [row] = await session.run(enqueueMany, { jobs: [keyed(key)] });
   if (typeof row?.id !== 'string') throw new Error('There is no id');
   return { id: row.id, inserted: row.inserted };
 }
@@ -92,7 +92,7 @@ describe('two enqueues of one key', () => {
     await a.begin();
     const later = await enqueue(a, 'later');
     // Its insert passes over `first`, whose holder is committed, and then waits for `later`.
-    const second = b.run(enqueueMany, ['first', 'later'].map(keyed));
+    const second = b.run(enqueueMany, { jobs: ['first', 'later'].map(keyed) });
     await untilWaiting(t.observer, b);
     await exchange(t.observer, { worker, settlements: jobs.map((job) => done(job)) });
     await a.commit();
@@ -108,9 +108,9 @@ describe('two enqueues of one key', () => {
     const c = await t.connect();
     await c.begin();
     await enqueue(c, 'm');
-    const up = a.run(enqueueMany, keys.map(keyed));
+    const up = a.run(enqueueMany, { jobs: keys.map(keyed) });
     await untilWaiting(t.observer, a);
-    const down = b.run(enqueueMany, keys.toReversed().map(keyed));
+    const down = b.run(enqueueMany, { jobs: keys.toReversed().map(keyed) });
     await untilWaiting(t.observer, b);
     await c.rollback();
 

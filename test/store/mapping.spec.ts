@@ -53,8 +53,8 @@ async function expectRightAnswers(store: JobStore): Promise<void> {
   const { jobs } = await exchange(t.observer, {
     worker,
     lanes: [
-      { queue: 'default', kinds: ['k'], want: 5 },
-      { queue: 'mail', kinds: ['other'], want: 5 },
+      { queue: 'default', only: ['k'], want: 5 },
+      { queue: 'mail', only: ['other'], want: 5 },
     ],
   });
   expect(jobs.map((claimed) => claimed.id).sort()).toEqual([id(0), id(1)]);
@@ -176,7 +176,7 @@ describe('on a pool of the application’s', () => {
     const client = await pool.connect();
     try {
       await client.query('begin');
-      const [row] = await t.store.enqueueMany([job({ delayMs: 5 })], client);
+      const [row] = await t.store.enqueueMany([job({ delayMs: 5 })], { tx: client });
       expect(row).toEqual({ ordinal: 0, id: expect.stringMatching(/^\d+$/), inserted: true });
       expect(await t.store.getJob(row?.id ?? '')).toBeUndefined();
       await client.query('commit');

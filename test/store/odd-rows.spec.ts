@@ -78,8 +78,8 @@ test('lanes that share slots get no more than those between them', async () => {
   );
   const shared = { queue: 'default', slots: 'default', free: 4 };
   const lanes = [
-    { ...shared, kinds: ['l'], want: 1 },
-    { ...shared, kinds: ['k'], want: 4 },
+    { ...shared, only: ['l'], want: 1 },
+    { ...shared, only: ['k'], want: 4 },
   ];
   const { jobs } = await exchange(t.observer, { worker, lanes });
   expect(jobs.map(({ kind }) => kind).toSorted()).toEqual(['k', 'k', 'k', 'l']);

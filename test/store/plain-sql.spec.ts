@@ -7,6 +7,7 @@ import {
   type Session,
   type TestStore,
 } from '../support/store.js';
+import { wait } from '../../lib/store/statements/workers.js';
 
 // What psql, a trigger or another language does: no function of the package's TypeScript takes part.
 
@@ -83,7 +84,7 @@ describe('a plain INSERT', () => {
     }
   });
 
-  test('rings the doorbell once a queue and transaction, and only when it is committed', async () => {
+  test('rings once a queue and transaction if somebody waits, and only when it is committed', async () => {
     const listener = await t.connect();
     const rings: string[] = [];
     const end = new Promise<void>((resolve) => {
@@ -94,9 +95,11 @@ describe('a plain INSERT', () => {
     });
     const channel = await listener.value<string>('select pgqueue.doorbell()');
     await listener.query(`listen "${channel}"`);
+    await listener.run(wait, ['mail', 'rolled back', 'reports']);
     await sql.begin();
     await sql.query(`insert into pgqueue.jobs (kind, queue) values ('k', 'rolled back')`);
     await sql.rollback();
+    await sql.query(`insert into pgqueue.jobs (kind, queue) values ('k', 'nobody waits for this')`);
     await sql.begin();
     for (const queue of ['mail', 'mail', 'reports']) {
       await sql.query(

@@ -6,18 +6,18 @@ import { JobStore } from '../../lib/store/job-store.js';
 import { migrate } from '../../lib/store/migrator.js';
 import { forSchema, quoteIdentifier } from '../../lib/store/sql.js';
 import type { JobRow } from '../../lib/store/statements/enqueue-many.js';
-import type { Statement, TextRow } from '../../lib/store/statement.js';
+import { TEXT_TYPES, type Statement, type TextRow } from '../../lib/store/statement.js';
 import {
   exchange as exchangeStatement,
   type ClaimedJob,
   type ExchangeRow,
   type Lane,
+  type Look,
+  type Progress,
   type Settlement,
 } from '../../lib/store/statements/exchange.js';
 import { register } from '../../lib/store/statements/workers.js';
 import { eventually } from './eventually.js';
-
-const TEXT_TYPES = { getTypeParser: () => (value: string) => value };
 
 export interface StoreSettings {
   /** Default: a fresh name. */
@@ -182,6 +182,9 @@ export interface Exchange {
   /** How many jobs of kind `k` in the queue `default`. Default 0. */
   readonly want?: number;
   readonly lanes?: readonly Lane[];
+  /** In place of `lanes`: where each lane begins and ends, too. */
+  readonly looks?: readonly Look[];
+  readonly dueAfter?: string | undefined;
   readonly overflow?: boolean;
 }
 
@@ -192,13 +195,15 @@ export interface Exchanged {
   readonly answers: Record<string, string>;
   readonly jobs: readonly ClaimedJob[];
   readonly spent: readonly string[];
+  readonly progress: Progress | undefined;
 }
 
 export async function exchange(runner: Runner, request: Exchange): Promise<Exchanged> {
-  const { worker, epoch = 0, settlements = [], want = 0, overflow = false } = request;
-  const usual = want > 0 ? [{ queue: 'default', kinds: ['k'], want }] : [];
+  const { worker, epoch = 0, settlements = [], want = 0, overflow = false, dueAfter } = request;
+  const usual: Lane[] = want > 0 ? [{ queue: 'default', only: ['k'], want }] : [];
   const lanes = request.lanes ?? usual;
-  const sent = { worker, epoch, settlements, lanes, overflow };
+  const looks = request.looks ?? lanes.map((look, lane) => ({ ...look, lane }));
+  const sent = { worker, epoch, settlements, looks, dueAfter, overflow };
   return sortAnswers(await runner.run(exchangeStatement, sent));
 }
 
@@ -208,13 +213,15 @@ function sortAnswers(rows: readonly ExchangeRow[]): Exchanged {
   const spent: string[] = [];
   let worker = '';
   let dueIn: number | undefined;
+  let progress: Progress | undefined;
   for (const row of rows) {
-    if ('dueIn' in row) [worker, dueIn] = [row.answer, row.dueIn];
-    else if (row.answer === 'job') jobs.push(row.job);
+    if ('progress' in row) ({ answer: worker, dueIn, progress } = row);
+    else if ('job' in row) jobs.push(row.job);
+    else if (!('id' in row)) worker = row.answer;
     else if (row.answer === 'spent') spent.push(row.id);
     else answers[row.id] = row.answer;
   }
-  return { worker, dueIn, answers, jobs, spent };
+  return { worker, dueIn, answers, jobs, spent, progress };
 }
 
 /** The settlement of a job that succeeded. */

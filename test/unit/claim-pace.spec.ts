@@ -1,10 +1,10 @@
 import { ClaimPace } from '../../lib/worker/claim-pace.js';
 
-const lane = (want: number) => ({ queue: 'q', kinds: ['k'], want });
+const lane = (want: number) => ({ queue: 'q', want });
 
 test('without a fault the host alone bounds a claim', () => {
   const pace = new ClaimPace();
-  pace.answered();
+  pace.answered(1);
   expect(pace.budget(undefined)).toBeUndefined();
   expect(pace.budget(7)).toBe(7);
   expect(pace.budget(0)).toBe(0);
@@ -17,8 +17,8 @@ test('claims that are not answered in time are halved down to one, and grow agai
     return pace.budget(undefined);
   });
   expect(budgets).toEqual([15, 7, 3, 1, 1, 1]);
-  pace.answered();
-  pace.answered();
+  pace.answered(1);
+  pace.answered(1);
   expect(pace.budget(undefined)).toBe(4);
   expect(pace.budget(2)).toBe(2);
 });
@@ -35,4 +35,21 @@ test('the look at scheduled jobs that somebody has locked slows down, until all 
   expect(delays).toEqual([5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
   pace.promoted();
   expect(pace.promotionDelay()).toBe(5);
+});
+
+test('the round trip is an average in which each exchange halves what was before it', () => {
+  const pace = new ClaimPace();
+  expect(pace.roundTrip).toBe(0);
+  const averages = [8, 8, 2].map((took) => {
+    pace.answered(took);
+    return pace.roundTrip;
+  });
+  expect(averages).toEqual([4, 6, 4]);
+});
+
+test('a claim that was not answered says nothing about the round trip', () => {
+  const pace = new ClaimPace();
+  pace.answered(8);
+  pace.tooSlow([lane(20)]);
+  expect(pace.roundTrip).toBe(4);
 });

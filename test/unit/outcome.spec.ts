@@ -29,6 +29,7 @@ const job: ClaimedJob = {
   queue: 'default',
   kind: 'k',
   payload: '{}',
+  priority: 0,
   attempt: 2,
   maxAttempts: 5,
   meta: null,

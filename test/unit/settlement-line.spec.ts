@@ -7,6 +7,7 @@ const job: ClaimedJob = {
   queue: 'default',
   kind: 'send_email',
   payload: '{"secret":"in the payload"}',
+  priority: 0,
   attempt: 2,
   maxAttempts: 5,
   meta: null,

@@ -17,10 +17,36 @@ language sql stable as $fn$
   select 'pgqueue_' || 'pgqueue.jobs'::regclass::oid
 $fn$;
 
+-- NOTIFY takes a lock of the whole database until its transaction has ended, so nobody rings unless somebody
+-- waits. Two advisory locks a queue, both taken shared:
+--   waiting_key    held by the session of a worker that sleeps: ring for it
+--   enqueuing_key  held by a transaction that has enqueued, until its end: a worker that has begun to wait
+--                  looks again when those that it found have ended, since they may have seen nobody
+create function pgqueue.waiting_key(queue text) returns bigint
+language sql stable as $fn$
+  select pg_catalog.hashtextextended(queue, 'pgqueue.jobs'::regclass::oid::bigint)
+$fn$;
+create function pgqueue.enqueuing_key(queue text) returns bigint
+language sql stable as $fn$
+  select pg_catalog.hashtextextended(queue, 4294967296 + 'pgqueue.jobs'::regclass::oid::bigint)
+$fn$;
+
 create function pgqueue.ring() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
+declare
+  v_queue text;
+  v_count int := 0;
 begin
-  perform pg_notify('pgqueue_' || tg_relid, q.queue) from (select distinct queue from inserted) q;
+  for v_queue in select distinct queue from inserted loop
+    v_count := v_count + 1;
+    if v_count <= 100 then -- the server has room for so many locks; whoever rings needs none
+      perform pg_advisory_xact_lock_shared(pgqueue.enqueuing_key(v_queue));
+      -- One expression: as two statements it left the lock behind in 0.6 % of cancelled enqueues.
+      continue when case when pg_try_advisory_lock(pgqueue.waiting_key(v_queue))
+                      then pg_advisory_unlock(pgqueue.waiting_key(v_queue)) else false end;
+    end if;
+    perform pg_notify('pgqueue_' || tg_relid, v_queue);
+  end loop;
   return null;
 end $fn$;
 create trigger jobs_ring after insert on pgqueue.jobs
@@ -28,11 +54,13 @@ create trigger jobs_ring after insert on pgqueue.jobs
   execute function pgqueue.ring();
 
 -- All or nothing, answers in input order. Every array has one element per job, or is null where no job
--- has a value. p_delays are milliseconds from now. id is null if the holder of a key can't be seen.
+-- has a value. p_delays are milliseconds from now. p_lock_timeout, in milliseconds too, is how long this
+-- transaction waits for whoever holds a key in an open one; null = as the session says.
+-- id is null if the holder of a key can't be seen.
 create function pgqueue.enqueue_many_v1(
   p_queues text[], p_kinds text[], p_payloads jsonb[], p_priorities smallint[],
   p_run_ats timestamptz[], p_delays double precision[], p_max_attempts int[],
-  p_dedupe_keys text[], p_metas jsonb[]
+  p_dedupe_keys text[], p_metas jsonb[], p_lock_timeout int default null
 ) returns table (ordinal int, id bigint, inserted boolean)
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
 #variable_conflict use_column
@@ -43,6 +71,9 @@ declare
   v_answers bigint[];
   v_new     bigint[];
 begin
+  if p_lock_timeout is not null then
+    perform set_config('lock_timeout', p_lock_timeout::text, true);
+  end if;
   if p_dedupe_keys is null then
     insert into pgqueue.jobs (id, queue, kind, payload, priority, run_at, max_attempts, meta)
       overriding system value

@@ -1,8 +1,9 @@
 import { tables } from './0001-tables.js';
 import { enqueue } from './0002-enqueue.js';
-import { exchange } from './0003-exchange.js';
-import { leases } from './0004-leases.js';
-import { byHand } from './0005-by-hand.js';
+import { settle } from './0003-settle.js';
+import { exchange } from './0004-exchange.js';
+import { leases } from './0005-leases.js';
+import { byHand } from './0006-by-hand.js';
 
 /** One step of the schema. Its text is valid SQL for the default schema. */
 export interface Migration {
@@ -15,7 +16,8 @@ export interface Migration {
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: 'tables', sql: tables },
   { version: 2, name: 'enqueue', sql: enqueue },
-  { version: 3, name: 'exchange', sql: exchange },
-  { version: 4, name: 'leases', sql: leases },
-  { version: 5, name: 'by-hand', sql: byHand },
+  { version: 3, name: 'settle', sql: settle },
+  { version: 4, name: 'exchange', sql: exchange },
+  { version: 5, name: 'leases', sql: leases },
+  { version: 6, name: 'by-hand', sql: byHand },
 ];

@@ -23,15 +23,21 @@ export interface EnqueuedRow {
   readonly inserted: boolean;
 }
 
+export interface EnqueueRequest {
+  readonly jobs: readonly JobRow[];
+  /** Milliseconds to wait for whoever holds a key in an open transaction; undefined = as the session says. */
+  readonly lockTimeout?: number | undefined;
+}
+
 /** All or nothing. A fixed number of array parameters, however many jobs. */
-export const enqueueMany = statement<readonly JobRow[], EnqueuedRow>({
+export const enqueueMany = statement<EnqueueRequest, EnqueuedRow>({
   // Everything as text, since this one may run on a client whose type parsers are not ours.
   text: /* sql */ `
     select ordinal::text, id::text, inserted::text
       from pgqueue.enqueue_many_v1(
         $1::text[], $2::text[], $3::jsonb[], $4::smallint[], $5::timestamptz[], $6::float8[],
-        $7::int[], $8::text[], $9::jsonb[])`,
-  values: (jobs) => [
+        $7::int[], $8::text[], $9::jsonb[], $10::int)`,
+  values: ({ jobs, lockTimeout }) => [
     jobs.map((job) => job.queue),
     jobs.map((job) => job.kind),
     jobs.map((job) => job.payload),
@@ -41,6 +47,7 @@ export const enqueueMany = statement<readonly JobRow[], EnqueuedRow>({
     column(jobs, (job) => job.maxAttempts),
     column(jobs, (job) => job.dedupeKey),
     column(jobs, (job) => job.meta),
+    lockTimeout ?? null,
   ],
   row: (row) => ({
     ordinal: number(row, 'ordinal') - 1,

@@ -1,4 +1,4 @@
-import { epochMs, number, statement, text, type TextRow } from '../statement.js';
+import { epochMs, json, number, simpleArray, statement, text, type TextRow } from '../statement.js';
 
 /** An error as it is stored: cleaned and bounded, see worker/error-record. */
 export interface StoredError {
@@ -28,22 +28,62 @@ export type Settlement = { readonly id: string; readonly leaseNo: number } & (
 /** A request for at most `want` due jobs of one queue. */
 export interface Lane {
   readonly queue: string;
-  readonly kinds: readonly string[];
+  /** Only these kinds, or all but these; neither = all that the worker handles. */
+  readonly only?: readonly string[];
+  readonly except?: readonly string[];
   readonly want: number;
-  /** Lanes of the same slots get no more than `free` between them, the one that wants least first. */
+  /** Lanes of the same slots get no more than `free` between them, the first one first. */
   readonly slots?: string;
   readonly free?: number;
+}
+
+/** How many jobs the lanes ask for: those of the same slots share what is free. */
+export function wantOf(lanes: readonly Lane[]): number {
+  const bySlots = new Map<string | Lane, number>();
+  for (const lane of lanes) {
+    const key = lane.slots ?? lane;
+    const sum = (bySlots.get(key) ?? 0) + lane.want;
+    bySlots.set(key, Math.min(sum, lane.free ?? Infinity));
+  }
+  return [...bySlots.values()].reduce((sum, want) => sum + want, 0);
+}
+
+/** A place in the order of the jobs. The instant is the database's own text. */
+export interface Position {
+  readonly priority: number;
+  readonly runAt: string;
+  readonly id: string;
+}
+
+/** A lane, or one stretch of it: it begins after a position, and ends with a priority. */
+export interface Look extends Lane {
+  /** Looks of the same lane get no more than its `want` between them. */
+  readonly lane: number;
+  readonly after?: Position;
+  readonly upto?: number;
 }
 
 export interface ExchangeRequest {
   readonly worker: string;
   readonly epoch: number;
   readonly settlements: readonly Settlement[];
-  readonly lanes: readonly Lane[];
-  /** No more jobs than this over all lanes; undefined = no bound. */
+  readonly looks: readonly Look[];
+  /** Scheduled jobs due before this instant were promoted; undefined = look at all of them. */
+  readonly dueAfter?: string | undefined;
+  /** No more jobs than this over all looks; undefined = no bound. */
   readonly budget?: number | undefined;
   /** History goes to the overflow table: today has no partition. */
   readonly overflow: boolean;
+}
+
+/** How far the looks of an exchange came. */
+export interface Progress {
+  /** The next request's `dueAfter`. */
+  readonly dueAfter: string | undefined;
+  /** Looks that found something, by their index, and the position of their last job. */
+  readonly last: readonly { readonly look: number; readonly position: Position }[];
+  /** Milliseconds that looking took. */
+  readonly took: number;
 }
 
 /** A job that this worker now holds. */
@@ -54,6 +94,7 @@ export interface ClaimedJob {
   readonly kind: string;
   /** JSON text. */
   readonly payload: string;
+  readonly priority: number;
   readonly attempt: number;
   readonly maxAttempts: number;
   /** JSON text. */
@@ -62,51 +103,86 @@ export interface ClaimedJob {
 }
 
 export type ExchangeRow =
-  /** First: how the worker stands, and milliseconds until the next scheduled job of any queue, if any. */
-  | { readonly answer: 'alive' | 'dead' | 'stale'; readonly dueIn: number | undefined }
+  /** First, if it may claim: milliseconds until the next scheduled job of any queue, if any. */
+  | { readonly answer: 'alive'; readonly dueIn: number | undefined; readonly progress: Progress }
+  /** First, if not: it was declared dead, or another connection of it has taken over. */
+  | { readonly answer: 'dead' | 'stale' }
   /** Settlements that were not stored now. */
   | { readonly answer: 'already' | 'busy' | 'lost'; readonly id: string }
   | { readonly answer: 'job'; readonly job: ClaimedJob }
   /** Due with a spent budget: a failed job now, without a run. There may be more behind it. */
   | { readonly answer: 'spent'; readonly id: string };
 
-/** Settle and claim, see migrations/0003-exchange. */
+/** Settle and claim, see migrations/0004-exchange. */
 export const exchange = statement<ExchangeRequest, ExchangeRow>({
   text: /* sql */ `
-    select answer, id, lease_no, queue, kind, payload, attempt, max_attempts, meta,
+    select answer, id, lease_no, queue, kind, payload, priority, attempt, max_attempts, meta,
            ${epochMs('created_at')} as created_at, due_in
-      from pgqueue.exchange_v1($1::uuid, $2::int, $3::bigint[], $4::int[], $5::bigint[], $6::jsonb[],
-                               $7::jsonb, $8::jsonb, $9::boolean, $10::int)`,
-  values: ({ worker, epoch, settlements, lanes, budget, overflow }) => {
+      from pgqueue.exchange_v1($1::uuid, $2::int, $3::bigint[], $4::int[], $5::boolean[], $6::jsonb[],
+                               $7::jsonb, $8::jsonb, $9::timestamptz, $10::boolean, $11::int)`,
+  values: ({ worker, epoch, settlements, looks, dueAfter, budget, overflow }) => {
     const done = settlements.filter((settlement) => settlement.action === 'done');
+    const others = settlements.filter((settlement) => settlement.action !== 'done');
+    const hasResult = done.some(({ result }) => result !== undefined);
     return [
       worker,
       epoch,
-      done.map((settlement) => settlement.id),
-      done.map((settlement) => settlement.leaseNo),
-      done.filter((settlement) => !settlement.keep).map((settlement) => settlement.id),
-      done.map((settlement) => settlement.result ?? null),
-      JSON.stringify(settlements.filter(({ action }) => action !== 'done').map(outcome)),
-      JSON.stringify(lanes),
+      simpleArray(done, ({ id }) => id),
+      simpleArray(done, ({ leaseNo }) => leaseNo),
+      simpleArray(done, ({ keep }) => keep),
+      hasResult ? done.map(({ result }) => result ?? null) : null,
+      JSON.stringify(others.map(outcome)),
+      JSON.stringify(looks.map(lookRow)),
+      dueAfter ?? null,
       overflow,
       budget ?? null,
     ];
   },
   row: (row) => {
     const answer = text(row, 'answer') as ExchangeRow['answer'];
-    if (answer === 'job') return { answer, job: claimedJob(row) };
-    if (answer === 'alive' || answer === 'dead' || answer === 'stale') {
-      return { answer, dueIn: row.due_in === null ? undefined : number(row, 'due_in') };
+    switch (answer) {
+      case 'job':
+        return { answer, job: claimedJob(row) };
+      case 'alive': {
+        const dueIn = row.due_in === null ? undefined : number(row, 'due_in');
+        return { answer, dueIn, progress: progress(json(row, 'payload') as ProgressRow) };
+      }
+      case 'dead':
+      case 'stale':
+        return { answer };
+      default:
+        return { answer, id: text(row, 'id') };
     }
-    return { answer, id: text(row, 'id') };
   },
 });
 
-function outcome(settlement: Settlement): object {
-  const { id, leaseNo, action } = settlement;
-  if (action === 'done') return {};
-  const { delayMs, runAt, error } = settlement;
+type Unsuccessful = Exclude<Settlement, { action: 'done' }>;
+
+function outcome({ id, leaseNo, action, delayMs, runAt, error }: Unsuccessful): object {
   return { id, lease_no: leaseNo, action, delay_ms: delayMs, run_at: runAt, error };
+}
+
+function lookRow({ only, except, after, ...look }: Look): object {
+  const place = after && { after_p: after.priority, after_r: after.runAt, after_i: after.id };
+  return { ...look, of_kinds: only, not_kinds: except, ...place };
+}
+
+/** As the database writes it: an index of SQL counts from 1. */
+interface ProgressRow {
+  readonly due: string | null;
+  readonly last: readonly { look: number; p: number; r: string; i: string }[];
+  readonly took: number;
+}
+
+function progress({ due, last, took }: ProgressRow): Progress {
+  return {
+    dueAfter: due ?? undefined,
+    last: last.map(({ look, p, r, i }) => ({
+      look: look - 1,
+      position: { priority: p, runAt: r, id: i },
+    })),
+    took,
+  };
 }
 
 function claimedJob(row: TextRow): ClaimedJob {
@@ -116,6 +192,7 @@ function claimedJob(row: TextRow): ClaimedJob {
     queue: text(row, 'queue'),
     kind: text(row, 'kind'),
     payload: text(row, 'payload'),
+    priority: number(row, 'priority'),
     attempt: number(row, 'attempt'),
     maxAttempts: number(row, 'max_attempts'),
     meta: row.meta ?? null,

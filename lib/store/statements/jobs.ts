@@ -52,7 +52,7 @@ export const failedIds = statement<{ filter: FailedFilter; after: string; limit:
   row: (row) => text(row, 'id'),
 });
 
-/** See migrations/0005-by-hand. */
+/** See migrations/0006-by-hand. */
 export interface RetriedRow {
   readonly id: string;
   readonly outcome: 'retried' | 'conflict' | 'not_failed';

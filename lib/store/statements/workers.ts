@@ -13,7 +13,7 @@ export interface WorkerRow {
   readonly lease: number;
 }
 
-/** The statements of a worker's life, see migrations/0004-leases. */
+/** The statements of a worker's life, see migrations/0005-leases. */
 export const register = statement<WorkerRow>({
   text: 'select pgqueue.register_v1($1::uuid, $2, $3, $4::int, $5, $6::text[], $7::text[], $8::float8)',
   values: (w) => [w.id, w.name, w.host, w.pid, w.version, w.queues, w.kinds, w.lease],
@@ -109,4 +109,25 @@ export const doorbell = statement<void, string>({
   text: 'select pgqueue.doorbell() as channel',
   values: () => [],
   row: (row) => text(row, 'channel'),
+});
+
+/** For the session that listens, see "The doorbell" in docs/architecture.md. */
+export const wait = statement<readonly string[], { refused: number; enqueuing: string[] }>({
+  text: 'select refused, enqueuing from pgqueue.wait_v1($1::text[])',
+  values: (queues) => [queues],
+  row: (row) => ({ refused: number(row, 'refused'), enqueuing: list(row, 'enqueuing') }),
+});
+
+/** The transactions that have enqueued and not ended. */
+export const enqueuing = statement<readonly string[], string[]>({
+  text: 'select pgqueue.enqueuing_v1($1::text[]) as enqueuing',
+  values: (queues) => [queues],
+  row: (row) => list(row, 'enqueuing'),
+});
+
+/** Lets go of all that {@link wait} took. */
+export const letGo = statement({
+  text: 'select pg_catalog.pg_advisory_unlock_all()',
+  values: () => [],
+  row: () => undefined,
 });

@@ -196,4 +196,27 @@ begin
     return next;
   end loop;
 end $fn$;
+
+-- A worker begins to wait: from now on whoever enqueues rings. Answers how many queues have to be asked for
+-- again, since somebody was just looking whether anybody waits, and the transactions that have enqueued and
+-- not ended. Runs on the session that listens, which holds the locks.
+create function pgqueue.wait_v1(p_queues text[]) returns table (refused int, enqueuing text[])
+language plpgsql set search_path = pg_catalog, pg_temp as $fn$
+begin
+  refused := (select count(*) from unnest(p_queues) as q
+               where not pg_try_advisory_lock_shared(pgqueue.waiting_key(q)));
+  -- After the locks: a transaction that did not see them was enqueuing before, and is found here.
+  enqueuing := pgqueue.enqueuing_v1(p_queues);
+  return next;
+end $fn$;
+
+-- The transactions that have enqueued into one of the queues and not ended.
+create function pgqueue.enqueuing_v1(p_queues text[]) returns text[]
+language sql set search_path = pg_catalog, pg_temp as $fn$
+  select coalesce(array_agg(distinct virtualtransaction), '{}') from pg_locks
+   where locktype = 'advisory' and objsubid = 1
+     and database = (select oid from pg_database where datname = current_database())
+     and (classid::bigint << 32) | objid::bigint = any (array(
+       select pgqueue.enqueuing_key(q) from unnest(p_queues) as q))
+$fn$;
 `;

@@ -1,0 +1,143 @@
+import type { Logger } from '@nestjs/common';
+import { PgQueueError, type PgQueueErrorCode } from '../contracts/errors.js';
+import type { HandlerTable } from '../contracts/handler.js';
+import { startTimer } from '../contracts/timer.js';
+import type { ClaimedJob, Lane, Settlement } from '../store/statements/exchange.js';
+import { describeError } from './error-record.js';
+import { JobRun } from './job-run.js';
+import { settlementLine } from './settlement-line.js';
+import { Slots } from './slots.js';
+
+/** A job that waits in memory for longer is somebody else's to run. */
+const HAND_BACK_AFTER_MS = 1_000;
+
+export interface HeldJobsEvents {
+  /** A handler has ended; its job is still held, so that a lease that is over is noticed in time. */
+  ended(): void;
+  /** A job is not held any more: this is to be stored. */
+  settled(workerId: string, settlement: Settlement): void;
+}
+
+/** The jobs that this worker has claimed and not settled: those that run, and those that wait for a slot. */
+export class HeldJobs {
+  private readonly slots: Slots<JobRun>;
+  private readonly held = new Set<JobRun>();
+  private isOpen = true;
+  private whenNone: (() => void)[] = [];
+  private claimedSoFar = 0;
+  /** Attempts by how they ended, since the start. */
+  readonly outcomes = { done: 0, retry: 0, release: 0, fail: 0, cancel: 0 };
+
+  constructor(
+    private readonly handlers: HandlerTable,
+    queues: ReadonlyMap<string, number>,
+    private readonly events: HeldJobsEvents,
+    private readonly logger: Logger,
+  ) {
+    this.slots = new Slots(handlers, queues);
+  }
+
+  get size(): number {
+    return this.held.size;
+  }
+
+  /** Jobs claimed since the start. */
+  get claims(): number {
+    return this.claimedSoFar;
+  }
+
+  ids(workerId: string): string[] {
+    return [...this.held].filter((run) => run.workerId === workerId).map((run) => run.job.id);
+  }
+
+  /** What to claim now, by how long an exchange takes in milliseconds. */
+  lanes(roundTrip: number): Lane[] {
+    return this.slots.lanes(performance.now(), roundTrip);
+  }
+
+  /** A job was claimed. It waits for {@link begin}, or is handed back if nothing begins any more. */
+  add(job: ClaimedJob, workerId: string): void {
+    const handler = this.handlers.get(job.kind);
+    if (handler === undefined) throw new TypeError(`There is no handler of ${job.kind} here`);
+    const run = new JobRun(job, handler, workerId);
+    this.claimedSoFar += 1;
+    this.held.add(run);
+    if (this.isOpen) this.slots.add(run, performance.now());
+    else this.handBack([run]);
+  }
+
+  /** Runs what slots allow. */
+  begin(): void {
+    if (this.isOpen) for (const run of this.slots.begin()) void this.run(run);
+  }
+
+  /** Jobs that were claimed ahead of slots which did not become free as soon as it looked. */
+  handBackOverdue(): void {
+    if (!this.slots.haveWaiting) return;
+    this.handBack(this.slots.claimedBefore(performance.now() - HAND_BACK_AFTER_MS));
+  }
+
+  handBackWaiting(): void {
+    this.handBack(this.slots.drainWaiting());
+  }
+
+  /** Nothing begins any more. */
+  close(): void {
+    this.isOpen = false;
+    this.handBackWaiting();
+  }
+
+  /** Asks the handlers to stop, through their signals. */
+  interrupt(code: PgQueueErrorCode, why: string, workerId?: string): void {
+    for (const run of this.held) {
+      if (workerId !== undefined && run.workerId !== workerId) continue;
+      run.interrupt(new PgQueueError(code, `${why}: stop working on job ${run.job.id}.`));
+    }
+  }
+
+  /** Waits for no handler any longer: their attempts are given back. */
+  abandon(): void {
+    for (const run of this.held) run.abandon();
+  }
+
+  /** Resolves when nothing is held, or after `limit` ms. */
+  async untilNone(limit: number): Promise<void> {
+    if (this.held.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const stopTimer = startTimer(limit, resolve);
+      this.whenNone.push(() => {
+        stopTimer();
+        resolve();
+      });
+    });
+  }
+
+  private async run(run: JobRun): Promise<void> {
+    const { settlement, backoffFault } = await run.run();
+    this.events.ended();
+    if (backoffFault !== undefined) {
+      const { message } = describeError(backoffFault);
+      this.logger.error(
+        `The backoff of ${run.handler.origin} failed (${message}): the default is used`,
+      );
+    }
+    this.outcomes[settlement.action] += 1;
+    const line = settlementLine(run.job, settlement);
+    if (line) this.logger[line.level](line.text);
+    const next = this.slots.release(run);
+    if (this.isOpen) for (const run of next) void this.run(run);
+    this.settle(run, settlement);
+  }
+
+  private handBack(runs: readonly JobRun[]): void {
+    for (const run of runs) {
+      this.settle(run, { id: run.job.id, leaseNo: run.job.leaseNo, action: 'release' });
+    }
+  }
+
+  private settle(run: JobRun, settlement: Settlement): void {
+    this.held.delete(run);
+    this.events.settled(run.workerId, settlement);
+    if (this.held.size === 0) for (const resolve of this.whenNone.splice(0)) resolve();
+  }
+}
