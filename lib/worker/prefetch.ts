@@ -6,13 +6,13 @@ const MOST_WAITING = 2 * MOST_AT_ONCE;
 const MEMORY = 0.5;
 
 /**
- * How many jobs to hold beyond the free slots: as many as end in two round trips, one of them on its way and
- * one in memory. So jobs of a millisecond don't wait for the network, and jobs of ten seconds are not hoarded.
+ * How many jobs to hold beyond the free slots: as many as end in three round trips. One of them is on its way,
+ * one in memory, and the third is what the rate falls short by while claims are too small. So jobs of a millisecond don't wait for the network, and jobs of ten seconds are not hoarded.
  * @param rate jobs that end in a millisecond
  * @param roundTrip of an exchange, in milliseconds
  */
 export function prefetchOf(rate: number, roundTrip: number): number {
-  return Math.min(MOST_WAITING, Math.floor(2 * rate * roundTrip));
+  return Math.min(MOST_WAITING, Math.floor(3 * rate * roundTrip));
 }
 
 /**
