@@ -12,7 +12,8 @@ const SLOTS = 10;
 const HOUR_MS = 3_600_000;
 
 /** What the database says to the first request, to the second and so on; then it finds nothing. */
-type Answer = ExchangeRow[] | ((request: ExchangeRequest) => ExchangeRow[] | Promise<ExchangeRow[]>);
+type Answer =
+  ExchangeRow[] | ((request: ExchangeRequest) => ExchangeRow[] | Promise<ExchangeRow[]>);
 
 interface Stage {
   readonly loop: ExchangeLoop;
@@ -29,10 +30,17 @@ let stage: Stage;
 
 afterEach(() => stage.loop.stop());
 
-/** A loop that has slots for `slots` jobs, all of which run for ever. It looks again after `pollIn` ms. */
+interface Settings {
+  /** Jobs that one request asks for, at most. */
+  readonly want?: number;
+  /** When to look again if nothing rings, in milliseconds. */
+  readonly pollIn?: number;
+}
+
+/** A loop with ten slots whose jobs run for ever. */
 function startLoop(
   answers: readonly Answer[],
-  { slots = SLOTS, pollIn = () => HOUR_MS }: { slots?: number; pollIn?: () => number } = {},
+  { want = SLOTS, pollIn = HOUR_MS }: Settings = {},
 ): Stage {
   const workerId = randomUUID();
   const requests: ExchangeRequest[] = [];
@@ -52,8 +60,8 @@ function startLoop(
   const host: ExchangeHost = {
     currentLease: () => lease as Lease,
     lanes: () => {
-      const want = slots - claimed.length;
-      return want > 0 ? [{ queue: 'q', want }] : [];
+      const free = SLOTS - claimed.length;
+      return free > 0 ? [{ queue: 'q', want: Math.min(want, free) }] : [];
     },
     budget: () => undefined,
     heldJobs: () => claimed,
@@ -65,7 +73,7 @@ function startLoop(
     lostJob: () => {},
     exchanged: (turn) => {
       turns.push(turn);
-      return pollIn();
+      return pollIn;
     },
     missingDay: () => {},
   };
@@ -117,24 +125,94 @@ test('slots that a halved claim left free are filled at once, not at the next po
 
 describe('claimed jobs', () => {
   test('begin when the next request is on its way, if the claim got all it asked for', async () => {
-    const beginThenAnswer = async () => {
+    const whenTheyRun = async () => {
       await eventually(() => expect(stage.events).toContain('4 begin'));
       return found(0);
     };
-    // Four are all that the first request asks for, and then there are more slots.
-    let slots = 4;
-    const { events, turns } = startLoop(
-      [
-        () => {
-          const rows = found(slots);
-          slots = 6;
-          return rows;
-        },
-        beginThenAnswer,
-      ],
-      { slots: 4 },
-    );
-    await eventually(() => expect(turns.length).toBeGreaterThan(1));
+    const { events, turns } = startLoop([found(4), whenTheyRun], { want: 4 });
+    await eventually(() => expect(turns).toHaveLength(3));
+    expect(events).toEqual(['request 1', 'request 2', '4 begin', 'request 3']);
+  });
+
+  test('begin at once if the claim got less', async () => {
+    const { events, turns, loop } = startLoop([found(3)], { want: 4 });
+    await eventually(() => expect(events).toContain('3 begin'));
+    loop.ring();
+    await eventually(() => expect(turns).toHaveLength(2));
+    expect(events).toEqual(['request 1', '3 begin', 'request 2']);
+  });
+
+  test('begin at once if there is nothing more to ask for', async () => {
+    const { events } = startLoop([found(SLOTS)]);
+    await eventually(() => expect(events).toContain('10 begin'));
+    expect(events).toEqual(['request 1', '10 begin']);
+  });
+
+  test('begin although the next request fails', async () => {
+    const gone = () => Promise.reject(new PgQueueError('DATABASE_TIMEOUT', 'Gone'));
+    const { events } = startLoop([found(4), gone], { want: 4 });
+    await eventually(() => expect(events).toContain('4 begin'));
     expect(events.slice(0, 3)).toEqual(['request 1', 'request 2', '4 begin']);
+  });
+});
+
+describe('the next look', () => {
+  test('begins where the last one ended, if that got all it asked for', async () => {
+    const started = startLoop([found(4), found(4, { look: 1 }), found(1, { look: 1 })], {
+      want: 4,
+    });
+    await eventually(() => expect(started.turns).toHaveLength(3));
+    expect(looks(started)).toEqual(['full', 'short', 'short']);
+    expect(started.turns).toEqual([
+      { found: 4, hasSpare: false, isFull: true },
+      { found: 4, hasSpare: false, isFull: false },
+      { found: 1, hasSpare: true, isFull: false },
+    ]);
+  });
+
+  test('is a full one after a short one that found nothing, and then there is none', async () => {
+    const started = startLoop([found(4), found(0)], { want: 4 });
+    await eventually(() => expect(started.turns).toHaveLength(3));
+    await started.loop.stop();
+    expect(looks(started)).toEqual(['full', 'short', 'full']);
+    expect(started.turns.at(-1)).toEqual({ found: 0, hasSpare: true, isFull: true });
+  });
+
+  test('waits for the share of full looks when the last one took long', async () => {
+    const times: number[] = [];
+    const timed = (rows: ExchangeRow[]) => () => {
+      times.push(performance.now());
+      return rows;
+    };
+    const answers = [timed(found(4, { took: 10 })), timed(found(0)), timed(found(0))];
+    const started = startLoop(answers, { want: 4 });
+    await eventually(() => expect(started.turns).toHaveLength(3));
+    const [first = 0, , third = 0] = times;
+    expect(third - first).toBeGreaterThanOrEqual(100);
+    expect(looks(started)).toEqual(['full', 'short', 'full']);
+  });
+
+  test('is a short one when a job has ended, and a full one when something rang', async () => {
+    const started = startLoop([found(1), found(1, { look: 1 })]);
+    const { loop, turns, workerId } = started;
+    await eventually(() => expect(turns).toHaveLength(1));
+    loop.settle(workerId, { id: '1', leaseNo: 1, action: 'release' });
+    await eventually(() => expect(turns).toHaveLength(2));
+    loop.ring();
+    await eventually(() => expect(turns).toHaveLength(3));
+    expect(looks(started)).toEqual(['full', 'short', 'full']);
+  });
+
+  test('is a full one when a ring was waited for in vain', async () => {
+    const started = startLoop([found(1)], { pollIn: 30 });
+    await eventually(() => expect(started.turns.length).toBeGreaterThan(1));
+    expect(looks(started).slice(0, 2)).toEqual(['full', 'full']);
+  });
+
+  test('is a full one after a request that was not answered', async () => {
+    const gone = () => Promise.reject(new PgQueueError('DATABASE_TIMEOUT', 'Gone'));
+    const started = startLoop([found(4), gone, found(1)], { want: 4 });
+    await eventually(() => expect(started.turns).toHaveLength(2));
+    expect(looks(started)).toEqual(['full', 'short', 'full']);
   });
 });

@@ -4,11 +4,11 @@ describe('how many jobs to hold beyond the free slots', () => {
   test.each<[string, number, number, number]>([
     ['none while no job has ended', 0, 2, 0],
     ['none while no round trip is known', 20, 0, 0],
-    ['as many as end in two round trips', 20, 2, 80],
-    ['more for a slow network', 20, 10, 400],
+    ['as many as end in three round trips', 20, 2, 120],
+    ['more for a slow network', 20, 10, 600],
     ['none of jobs of ten seconds in 20 slots', 20 / 10_000, 2, 0],
     ['none of jobs of a second in 20 slots on a fast network', 20 / 1_000, 2, 0],
-    ['only whole ones', 0.3, 3, 1],
+    ['only whole ones', 0.3, 3, 2],
     ['1,000 at most', 500, 50, 1_000],
     ['1,000 at most, whatever is measured', Infinity, 1, 1_000],
   ])('%s', (_, rate, roundTrip, jobs) => {
@@ -124,10 +124,10 @@ describe('in a steady state', () => {
     return course;
   }
 
-  test.each([0.5, 1, 2, 5])(
+  test.each([0.5, 2, 5, 10, 20])(
     '20 slots for jobs of 1 ms are never empty, at a round trip of %d ms',
     (roundTrip) => {
-      const course = simulate({ slots: 20, runs: 1, roundTrip, warmUp: 200, until: 600 });
+      const course = simulate({ slots: 20, runs: 1, roundTrip, warmUp: 400, until: 800 });
       expect(course.empty).toBe(0);
       expect(course.ended).toBeGreaterThanOrEqual(20 * 399);
       expect(course.mostWaiting).toBeLessThanOrEqual(20 * 1 * 3 * Math.max(roundTrip, 1));
