@@ -36,15 +36,16 @@ export class JobStore {
   // --- for QueueService: on the callers' connections
 
   /** On the caller's transaction if there is one. */
-  enqueueMany(
+  async enqueueMany(
     jobs: readonly JobRow[],
     {
       tx,
       lockTimeout,
     }: { tx?: TransactionHandle | undefined; lockTimeout?: number | undefined } = {},
   ): Promise<EnqueuedRow[]> {
-    if (tx) return this.database.runOn(tx, enqueueMany, { jobs });
-    return untilNoDeadlock(() => this.database.callers.run(enqueueMany, { jobs, lockTimeout }));
+    if (tx) return only(await this.database.runOn(tx, enqueueMany, { jobs }));
+    const request = { jobs, lockTimeout };
+    return only(await untilNoDeadlock(() => this.database.callers.run(enqueueMany, request)));
   }
 
   async getJob(id: string): Promise<JobRecord | undefined> {

@@ -1,4 +1,4 @@
-import { number, statement, text } from '../statement.js';
+import { list, statement } from '../statement.js';
 
 /** A job as the statement takes it: checked, and with everything already text, number or null. */
 export interface JobRow {
@@ -29,18 +29,18 @@ export interface EnqueueRequest {
   readonly lockTimeout?: number | undefined;
 }
 
-/** All or nothing. A fixed number of array parameters, however many jobs. */
-export const enqueueMany = statement<EnqueueRequest, EnqueuedRow>({
+/** All or nothing. A fixed number of parameters, however many jobs, and one row for all answers. */
+export const enqueueMany = statement<EnqueueRequest, EnqueuedRow[]>({
   // Everything as text, since this one may run on a client whose type parsers are not ours.
   text: /* sql */ `
-    select ordinal::text, id::text, inserted::text
+    select ids::text, inserted::text
       from pgqueue.enqueue_many_v1(
-        $1::text[], $2::text[], $3::jsonb[], $4::smallint[], $5::timestamptz[], $6::float8[],
+        $1::text[], $2::text[], $3::jsonb, $4::smallint[], $5::timestamptz[], $6::float8[],
         $7::int[], $8::text[], $9::jsonb[], $10::int)`,
   values: ({ jobs, lockTimeout }) => [
-    jobs.map((job) => job.queue),
-    jobs.map((job) => job.kind),
-    jobs.map((job) => job.payload),
+    column(jobs, (job) => job.queue),
+    column(jobs, (job) => job.kind),
+    `[${jobs.map((job) => job.payload).join()}]`,
     column(jobs, (job) => job.priority),
     column(jobs, (job) => job.runAt),
     column(jobs, (job) => job.delayMs),
@@ -49,14 +49,19 @@ export const enqueueMany = statement<EnqueueRequest, EnqueuedRow>({
     column(jobs, (job) => job.meta),
     lockTimeout ?? null,
   ],
-  row: (row) => ({
-    ordinal: number(row, 'ordinal') - 1,
-    id: row.id ?? null,
-    inserted: text(row, 'inserted') === 'true',
-  }),
+  row: (row) => {
+    const inserted = list(row, 'inserted');
+    return list(row, 'ids').map((id, ordinal) => ({
+      ordinal,
+      id: id === 'NULL' ? null : id,
+      inserted: (inserted[ordinal] ?? inserted[0]) === 't',
+    }));
+  },
 });
 
-/** The column of all jobs, or null where none has a value: most calls send four arrays less. */
+/** The column of all jobs: null where none has a value, and one value where all have the same. */
 function column<T>(jobs: readonly JobRow[], value: (job: JobRow) => T | null): (T | null)[] | null {
-  return jobs.some((job) => value(job) !== null) ? jobs.map(value) : null;
+  const [first = null] = jobs.slice(0, 1).map(value);
+  if (jobs.some((job) => value(job) !== first)) return jobs.map(value);
+  return first === null ? null : [first];
 }
