@@ -9,7 +9,8 @@ import { perJob } from './drain.mjs';
 
 const WARM_UP_SECONDS = 1;
 /** How long jobs that are behind are waited for; what comes later counts as never. */
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 5_000;
+const ANSWER_LIMIT_MS = 20_000;
 const POLL_MS = 50;
 /** A system that keeps up has at most so many seconds' worth of jobs waiting at the end. */
 const BACKLOG_SECONDS = 0.25;
@@ -64,11 +65,11 @@ function stream(stage, producer, options) {
  */
 async function startsOf(stage, worker, first, n) {
   for (const until = now() + PATIENCE_MS; ; await delay(POLL_MS)) {
-    const { count } = await stage.guard('the count', PATIENCE_MS, worker.call('handled'));
+    const { count } = await stage.guard('the count', ANSWER_LIMIT_MS, worker.call('handled'));
     if (count >= first + n || now() > until) break;
   }
   /** @type {{ stamps: Float64Array }} */
-  const { stamps } = await stage.guard('the times', PATIENCE_MS, worker.call('stamps'));
+  const { stamps } = await stage.guard('the times', ANSWER_LIMIT_MS, worker.call('stamps'));
   return Array.from({ length: n }, (_, index) => stamps[first + index] ?? NaN);
 }
 

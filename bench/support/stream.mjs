@@ -12,7 +12,7 @@ import { now } from './clock.mjs';
  */
 
 /** How long calls that are still on their way are waited for. */
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 5_000;
 
 /**
  * @param {import('../systems/system.js').Producer} producer

@@ -28,7 +28,7 @@ function contestant(name, options, settings) {
   return {
     name,
     store: 'postgres',
-    heartbeat: /lease_until/,
+    heartbeat: /heartbeat/,
     describe: () => ({ version: VERSION, settings }),
 
     prepare: async (url) => {

@@ -30,10 +30,10 @@ export const drains = [
     title: 'Drain of no-op jobs, 1 process',
     processes: 1,
     profile: 'noop',
-    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, TEXTBOOK, FLOOR] },
+    full: { n: 50_000, rounds: 5, limitMs: 20_000, systems: [...TUNED, TEXTBOOK, FLOOR] },
     quick: {
-      n: 20_000,
-      rounds: 2,
+      n: 50_000,
+      rounds: 1,
       limitMs: 3_000,
       systems: [OURS, NO_HISTORY, GRAPHILE, PG_BOSS, EVERYSEC, FLOOR],
     },
@@ -43,9 +43,9 @@ export const drains = [
     title: 'Drain of no-op jobs, 4 processes',
     processes: 4,
     profile: 'noop',
-    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, TEXTBOOK] },
+    full: { n: 50_000, rounds: 3, limitMs: 20_000, systems: [...TUNED, TEXTBOOK] },
     quick: {
-      n: 20_000,
+      n: 50_000,
       rounds: 1,
       limitMs: 3_000,
       systems: [OURS, GRAPHILE, PG_BOSS],
@@ -57,9 +57,9 @@ export const drains = [
     processes: 1,
     profile: 'wait',
     jobMs: 1,
-    full: { n: 50_000, rounds: 5, limitMs: 30_000, systems: [...TUNED, TEXTBOOK] },
+    full: { n: 50_000, rounds: 3, limitMs: 20_000, systems: [...TUNED, TEXTBOOK] },
     quick: {
-      n: 20_000,
+      n: 50_000,
       rounds: 1,
       limitMs: 3_000,
       systems: [OURS, GRAPHILE, PG_BOSS, EVERYSEC],
@@ -77,7 +77,7 @@ export const drains = [
       limitMs: 20_000,
       systems: DEFAULTS,
     },
-    quick: { n: 10_000, rounds: 1, limitMs: 3_000, systems: DEFAULTS },
+    quick: { n: 30_000, rounds: 1, limitMs: 2_000, systems: DEFAULTS },
   }),
 ];
 

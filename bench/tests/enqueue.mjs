@@ -27,7 +27,7 @@ export const enqueues = [
     name: 'enqueue-1',
     title: 'Enqueue, one call after the other',
     about: 'Each call is awaited, and durable as far as the store goes, before the next one.',
-    full: { n: 5_000, rounds: 5, limitMs: 10_000, systems: ALL },
+    full: { n: 5_000, rounds: 3, limitMs: 5_000, systems: ALL },
     quick: { n: 1_000, rounds: 0, limitMs: 2_000, systems: [OURS, GRAPHILE] },
     measure: (stage, size) => single(stage, { ...size, inFlight: 1 }),
   }),
@@ -35,7 +35,7 @@ export const enqueues = [
     name: 'enqueue-20',
     title: 'Enqueue, 20 calls in flight',
     about: 'Twenty loops in one process; each awaits its call before the next one.',
-    full: { n: 50_000, rounds: 5, limitMs: 10_000, systems: ALL },
+    full: { n: 50_000, rounds: 3, limitMs: 5_000, systems: ALL },
     quick: {
       n: 20_000,
       rounds: 1,
@@ -52,8 +52,8 @@ export const enqueues = [
       'of its own; a worker process runs the jobs meanwhile. `pg-queue-no-notify` is the same without any NOTIFY.',
     full: {
       n: 20_000,
-      rounds: 5,
-      limitMs: 10_000,
+      rounds: 3,
+      limitMs: 5_000,
       systems: [OURS, NO_NOTIFY, PG_BOSS, GRAPHILE, 'bullmq-pg', TEXTBOOK],
     },
     quick: {
