@@ -52,7 +52,7 @@ export class HeldJobs {
 
   /** What to claim now, by how long an exchange takes in milliseconds. */
   lanes(roundTrip: number): Lane[] {
-    return this.slots.lanes(performance.now(), roundTrip);
+    return this.slots.lanes(roundTrip);
   }
 
   /** A job was claimed. It waits for {@link begin}, or is handed back if nothing begins any more. */
@@ -113,6 +113,7 @@ export class HeldJobs {
   }
 
   private async run(run: JobRun): Promise<void> {
+    const begunAt = performance.now();
     const { settlement, backoffFault } = await run.run();
     this.events.ended();
     if (backoffFault !== undefined) {
@@ -124,7 +125,7 @@ export class HeldJobs {
     this.outcomes[settlement.action] += 1;
     const line = settlementLine(run.job, settlement);
     if (line) this.logger[line.level](line.text);
-    const next = this.slots.release(run);
+    const next = this.slots.release(run, performance.now() - begunAt);
     if (this.isOpen) for (const run of next) void this.run(run);
     this.settle(run, settlement);
   }

@@ -6,12 +6,17 @@ const FULL_LOOK_EVERY_MS = 1_000;
 const FULL_LOOK_SHARE = 10;
 /** More priorities than this are walked again: each costs a descent into the index. */
 const MAX_POSITIONS = 8;
+/** Sets of kinds that have turns left come and go; a lane that was forgotten is looked at from its start. */
+const MAX_LANES = 500;
 
-/** When something must be looked at from its start, and until when it need not. */
+/** When something is to be looked at from its start: at `dueAt`, or before if wished, but not before `notBefore`. */
 interface FullLook {
+  isWished: boolean;
   dueAt: number;
   notBefore: number;
 }
+
+const AT_ONCE: FullLook = { isWished: true, dueAt: -Infinity, notBefore: -Infinity };
 
 /** How far the claims of one lane have come. */
 interface LaneState extends FullLook {
@@ -29,6 +34,8 @@ export interface LookPlan {
   readonly isFull: boolean;
 }
 
+const NO_LOOKS: LookPlan = { looks: [], lanes: [], dueAfter: undefined, isFull: false };
+
 /**
  * Where claims begin. Rows that were taken stay in the ready index as dead entries for as long as any old
  * snapshot may see them, and every claim would walk them; so it begins after the last job that it took, in
@@ -36,19 +43,20 @@ export interface LookPlan {
  */
 export class ResumePositions {
   private readonly lanes = new Map<string, LaneState>();
-  private readonly scheduled: FullLook = { dueAt: -Infinity, notBefore: -Infinity };
+  private readonly scheduled: FullLook = { ...AT_ONCE };
   private dueAfter: string | undefined;
 
   plan(lanes: readonly Lane[], now: number): LookPlan {
+    if (lanes.length === 0) return NO_LOOKS;
     const looks: Look[] = [];
     const states = lanes.map((lane, index) => {
       const key = keyOf(lane);
       const state = this.stateOf(key);
-      const isFull = now >= state.dueAt;
+      const isFull = begins(state, now);
       looks.push(...stretches({ ...lane, lane: index }, isFull ? [] : state.positions));
       return { key, isFull };
     });
-    const dueAfter = now >= this.scheduled.dueAt ? undefined : this.dueAfter;
+    const dueAfter = begins(this.scheduled, now) ? undefined : this.dueAfter;
     const isFull = dueAfter === undefined && states.every((lane) => lane.isFull);
     return { looks, lanes: states, dueAfter, isFull };
   }
@@ -59,9 +67,7 @@ export class ResumePositions {
     this.dueAfter = dueAfter;
     for (const { key, isFull } of plan.lanes) {
       if (!isFull) continue;
-      const state = this.stateOf(key);
-      state.positions = [];
-      looked(state, took, now);
+      looked(this.stateOf(key), took, now);
     }
     for (const { look, position } of last) {
       const lane = plan.lanes[plan.looks[look]?.lane ?? -1];
@@ -73,12 +79,14 @@ export class ResumePositions {
 
   /** Something may have become due that is behind a position: the next looks are full, within their share. */
   lookFully(): void {
-    for (const look of this.fullLooks()) look.dueAt = Math.min(look.dueAt, look.notBefore);
+    for (const look of this.fullLooks()) look.isWished = true;
   }
 
-  /** Milliseconds until a full look of everything is allowed. */
-  fullLookIn(now: number): number {
-    return Math.max(0, ...this.fullLooks().map(({ notBefore }) => notBefore - now));
+  /** Milliseconds until every full look that is wished for is allowed; undefined if none is. */
+  fullLookIn(now: number): number | undefined {
+    const wished = this.fullLooks().filter(({ isWished }) => isWished);
+    if (wished.length === 0) return undefined;
+    return Math.max(0, ...wished.map(({ notBefore }) => notBefore - now));
   }
 
   private fullLooks(): FullLook[] {
@@ -88,11 +96,19 @@ export class ResumePositions {
   private stateOf(key: string): LaneState {
     let state = this.lanes.get(key);
     if (state === undefined) {
-      state = { positions: [], dueAt: -Infinity, notBefore: -Infinity };
+      if (this.lanes.size === MAX_LANES) this.lanes.clear();
+      state = { ...AT_ONCE, positions: [] };
       this.lanes.set(key, state);
     }
     return state;
   }
+}
+
+/** Whether to look from the start now. A wish that comes later is for another look. */
+function begins(look: FullLook, now: number): boolean {
+  if (now < look.notBefore || !(look.isWished || now >= look.dueAt)) return false;
+  look.isWished = false;
+  return true;
 }
 
 function looked(look: FullLook, took: number, now: number): void {

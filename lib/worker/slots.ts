@@ -1,6 +1,6 @@
 import type { HandlerTable, RegisteredHandler } from '../contracts/handler.js';
 import type { Lane } from '../store/statements/exchange.js';
-import { EndRate, prefetchOf, wantOf } from './prefetch.js';
+import { JobDuration, prefetchOf, wantOf } from './prefetch.js';
 import { WaitingJobs } from './waiting-jobs.js';
 
 /** What a slot is taken for. */
@@ -25,7 +25,7 @@ interface SlotGroup<Job extends SlotUser> {
   held: number;
   /** Claimed beyond the free slots, so that none is empty while an exchange is on its way. */
   readonly waiting: WaitingJobs<Job>;
-  readonly rate: EndRate;
+  readonly duration: JobDuration;
 }
 
 /** A kind with a concurrency of its own: what runs, and what has a slot and waits for its turn. */
@@ -33,6 +33,8 @@ interface Gate<Job> {
   readonly limit: number;
   running: number;
   readonly waiting: Job[];
+  /** Claimed from queues where it has no slots of its own, and without a slot so far. */
+  claimed: number;
 }
 
 /**
@@ -65,9 +67,9 @@ export class Slots<Job extends SlotUser> {
    * What to claim: a lane for each kind with slots of its own, and for each queue with free slots.
    * @param roundTrip of an exchange in milliseconds, for which jobs are claimed ahead
    */
-  lanes(now = 0, roundTrip = 0): Lane[] {
+  lanes(roundTrip = 0): Lane[] {
     return this.groups.flatMap((group) => {
-      const ahead = prefetchOf(group.rate.measure(now), roundTrip);
+      const ahead = prefetchOf(group.limit, group.duration.average, roundTrip);
       return group.kind === undefined
         ? this.lanesOfQueue(group, ahead)
         : this.laneOfKind(group, group.kind, ahead);
@@ -76,7 +78,9 @@ export class Slots<Job extends SlotUser> {
 
   /** A job was claimed. {@link begin} answers it when it may run. */
   add(job: Job, now = 0): void {
-    this.groupOf(job).waiting.add(job, now);
+    const group = this.groupOf(job);
+    group.waiting.add(job, now);
+    this.countClaimed(group, job, 1);
   }
 
   /** The claimed jobs that may run now; their slots are taken. */
@@ -84,11 +88,11 @@ export class Slots<Job extends SlotUser> {
     return this.groups.flatMap((group) => this.beginIn(group));
   }
 
-  /** Gives back the slot of a job that ran. Answers the jobs whose turn it is now. */
-  release(job: Job): Job[] {
+  /** Gives back the slot of a job that ran for so many milliseconds. Answers the jobs whose turn it is now. */
+  release(job: Job, duration: number): Job[] {
     const group = this.groupOf(job);
     group.held -= 1;
-    group.rate.count();
+    group.duration.add(duration);
     const begun = this.passGate(job.kind);
     const more = this.beginIn(group);
     return begun === undefined ? more : [begun, ...more];
@@ -96,12 +100,18 @@ export class Slots<Job extends SlotUser> {
 
   /** Takes out all jobs that have not begun, with their slots. */
   drainWaiting(): Job[] {
-    return this.takeOut(Infinity);
+    const atGates = [...this.gates.values()].flatMap((gate) => gate.waiting.splice(0));
+    for (const job of atGates) this.groupOf(job).held -= 1;
+    return [...atGates, ...this.claimedBefore(Infinity)];
   }
 
   /** Takes out the jobs that were claimed before an instant and have not begun. */
   claimedBefore(instant: number): Job[] {
-    return this.groups.flatMap(({ waiting }) => waiting.takeOlderThan(instant));
+    return this.groups.flatMap((group) => {
+      const jobs = group.waiting.takeOlderThan(instant);
+      for (const job of jobs) this.countClaimed(group, job, -1);
+      return jobs;
+    });
   }
 
   /** Whether jobs wait in memory. */
@@ -109,14 +119,8 @@ export class Slots<Job extends SlotUser> {
     return this.groups.some(({ waiting }) => waiting.size > 0);
   }
 
-  private takeOut(before: number): Job[] {
-    const atGates = [...this.gates.values()].flatMap((gate) => gate.waiting.splice(0));
-    for (const job of atGates) this.groupOf(job).held -= 1;
-    return [...atGates, ...this.claimedBefore(before)];
-  }
-
   private laneOfKind(group: SlotGroup<Job>, kind: string, ahead: number): Lane[] {
-    const room = Math.min(group.limit - group.held, this.room(kind));
+    const room = Math.min(group.limit - group.held, this.turns(kind));
     const want = wantOf(room - group.waiting.size, ahead);
     return want > 0 ? [{ queue: group.queue, only: [kind], want }] : [];
   }
@@ -145,9 +149,15 @@ export class Slots<Job extends SlotUser> {
       const job = group.waiting.shift();
       if (job === undefined) break;
       group.held += 1;
+      this.countClaimed(group, job, -1);
       if (this.enterGate(job)) begun.push(job);
     }
     return begun;
+  }
+
+  private countClaimed(group: SlotGroup<Job>, job: Job, by: number): void {
+    const gate = group.kind === undefined ? this.gates.get(job.kind) : undefined;
+    if (gate !== undefined) gate.claimed += by;
   }
 
   /** False: the job waits for its kind's turn. */
@@ -172,7 +182,7 @@ export class Slots<Job extends SlotUser> {
   private addGate(handler: RegisteredHandler, queues: ReadonlyMap<string, number>): void {
     const { kind, queue, concurrency: limit } = handler;
     if (limit === undefined) return;
-    this.gates.set(kind, { limit, running: 0, waiting: [] });
+    this.gates.set(kind, { limit, running: 0, waiting: [], claimed: 0 });
     if (queues.has(queue)) this.byKind.set(kind, { ...group<Job>(queue, limit), kind });
   }
 
@@ -183,13 +193,26 @@ export class Slots<Job extends SlotUser> {
     return group;
   }
 
-  private room(kind: string): number {
+  /** Turns of a kind that nobody has taken. */
+  private turns(kind: string): number {
     const gate = this.gates.get(kind);
     return gate === undefined ? Infinity : gate.limit - gate.running - gate.waiting.length;
+  }
+
+  /** Turns of a kind that may be claimed for in a queue where it has no slots of its own. */
+  private room(kind: string): number {
+    return this.turns(kind) - (this.gates.get(kind)?.claimed ?? 0);
   }
 }
 
 function group<Job extends SlotUser>(queue: string, limit: number): SlotGroup<Job> {
   const none = { kind: undefined, gated: [], apart: [], isOpen: false };
-  return { queue, ...none, limit, held: 0, waiting: new WaitingJobs(), rate: new EndRate() };
+  return {
+    queue,
+    ...none,
+    limit,
+    held: 0,
+    waiting: new WaitingJobs(),
+    duration: new JobDuration(),
+  };
 }
