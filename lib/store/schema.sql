@@ -242,31 +242,41 @@ UNION ALL
    FROM pgqueue.done_jobs_overflow;
 comment on view pgqueue.all_jobs is 'Every job, wherever it stands, with one status column.';
 
-CREATE OR REPLACE FUNCTION pgqueue.archive_v1(p_rows tid[], p_status text, p_result_ids bigint[], p_results jsonb[], p_overflow boolean)
+CREATE OR REPLACE FUNCTION pgqueue.archive_v1(p_rows tid[], p_status text, p_overflow boolean)
  RETURNS void
  LANGUAGE plpgsql
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
 AS $function$
+declare
+  p_result_ids bigint[];
+  p_results    jsonb[];
+  v_stored     bigint[];
 begin
   if p_overflow then
-    with gone as (
-      delete from "pgqueue".jobs where ctid = any (p_rows) returning *
-    )
-    insert into "pgqueue".done_jobs_overflow
-      select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
-             g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
-             g.created_at, clock_timestamp(), r.result
-        from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id;
+    
+      with gone as (
+        delete from "pgqueue".jobs where ctid = any (p_rows) returning *
+      ), kept as (
+        insert into "pgqueue".done_jobs_overflow
+        select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
+               g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
+               g.created_at, clock_timestamp(), r.result
+          from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
+        returning id)
+      select array_agg(id) into v_stored from kept;
   else
-    with gone as (
-      delete from "pgqueue".jobs where ctid = any (p_rows) returning *
-    )
-    insert into "pgqueue".done_jobs
-      select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
-             g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
-             g.created_at, clock_timestamp(), r.result
-        from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id;
+    
+      with gone as (
+        delete from "pgqueue".jobs where ctid = any (p_rows) returning *
+      ), kept as (
+        insert into "pgqueue".done_jobs
+        select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
+               g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
+               g.created_at, clock_timestamp(), r.result
+          from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
+        returning id)
+      select array_agg(id) into v_stored from kept;
   end if;
 end $function$;
 
@@ -310,9 +320,9 @@ begin
   end if;
   if j.locked_by is not null then return 'running'; end if;
   begin
-    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', null, null, false);
+    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', false);
   exception when check_violation then
-    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', null, null, true);
+    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', true);
   end;
   return 'cancelled';
 end $function$;
@@ -466,7 +476,7 @@ declare
   v_ids     bigint[];
   v_results jsonb[];
   v_rows    tid[];
-  v_locked  bigint[];
+  v_stored  bigint[];
   v_due     timestamptz;
   v_next    timestamptz;
   v_due_after timestamptz := coalesce(p_due_after, '-infinity');
@@ -505,18 +515,10 @@ begin
       into v_ids, v_results
       from unnest(p_done, p_leases, p_keeps, p_results) as d(id, lease, keep, result)
      where d.lease = v_lease and d.keep = v_keep;
-    select array_agg(l.ctid), array_agg(l.id) into v_rows, v_locked
-      from (select ctid, id from "pgqueue".jobs
-             where id = any (v_ids) and lease_no = v_lease and locked_by = p_worker
-             order by id for update skip locked) as l;
-    if v_rows is not null and v_keep then
-      perform "pgqueue".archive_v1(v_rows, 'done', case when v_results is not null then v_ids end, v_results,
-                                 p_overflow);
-    elsif v_rows is not null then
-      delete from "pgqueue".jobs where ctid = any (v_rows);
-    end if;
-    if coalesce(cardinality(v_locked), 0) < cardinality(v_ids) then
-      for o in select i.id from unnest(v_ids) as i(id) where not i.id = any (coalesce(v_locked, '{}')) loop
+    v_stored := "pgqueue".settle_v1(p_worker, v_lease, v_ids, v_keep,
+                                  case when v_results is not null then v_ids end, v_results, p_overflow);
+    if coalesce(cardinality(v_stored), 0) < cardinality(v_ids) then
+      for o in select i.id from unnest(v_ids) as i(id) where not i.id = any (coalesce(v_stored, '{}')) loop
         v_unstored := v_unstored || o.id;
         v_answers := v_answers || case
           when not v_keep and not exists (select from "pgqueue".all_jobs where id = o.id) then 'already'
@@ -561,7 +563,7 @@ begin
       when 'cancel' then
         update "pgqueue".jobs set last_error = o.error ->> 'message' where ctid = j.ctid
           returning ctid into j.ctid;
-        perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', null, null, p_overflow);
+        perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', p_overflow);
     end case;
   end loop;
   if cardinality(v_released) > 0 then
@@ -888,6 +890,58 @@ AS $function$
 begin
   new.waits_for := 'time';
   return new;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.settle_v1(p_worker uuid, p_lease integer, p_ids bigint[], p_keep boolean, p_result_ids bigint[], p_results jsonb[], p_overflow boolean)
+ RETURNS bigint[]
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET lock_timeout TO '5ms'
+AS $function$
+declare
+  p_status constant text := 'done';
+  v_ids    bigint[] := p_ids;
+  v_stored bigint[];
+begin
+  loop
+    begin
+      if not p_keep then
+        with gone as (
+          delete from "pgqueue".jobs where id = any (v_ids) and lease_no = p_lease and locked_by = p_worker returning id)
+        select array_agg(id) into v_stored from gone;
+      elsif p_overflow then
+        
+      with gone as (
+        delete from "pgqueue".jobs where id = any (v_ids) and lease_no = p_lease and locked_by = p_worker returning *
+      ), kept as (
+        insert into "pgqueue".done_jobs_overflow
+        select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
+               g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
+               g.created_at, clock_timestamp(), r.result
+          from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
+        returning id)
+      select array_agg(id) into v_stored from kept;
+      else
+        
+      with gone as (
+        delete from "pgqueue".jobs where id = any (v_ids) and lease_no = p_lease and locked_by = p_worker returning *
+      ), kept as (
+        insert into "pgqueue".done_jobs
+        select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
+               g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
+               g.created_at, clock_timestamp(), r.result
+          from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
+        returning id)
+      select array_agg(id) into v_stored from kept;
+      end if;
+      return v_stored;
+    exception when lock_not_available then
+      perform set_config('lock_timeout', '0', true);
+      v_ids := array(select id from "pgqueue".jobs where id = any (v_ids) and lease_no = p_lease and locked_by = p_worker order by id for update skip locked);
+    end;
+  end loop;
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.sort_by_handler_v1(p_limit integer)

@@ -49,7 +49,7 @@ declare
   v_ids     bigint[];
   v_results jsonb[];
   v_rows    tid[];
-  v_locked  bigint[];
+  v_stored  bigint[];
   v_due     timestamptz;
   v_next    timestamptz;
   v_due_after timestamptz := coalesce(p_due_after, '-infinity');
@@ -88,18 +88,10 @@ begin
       into v_ids, v_results
       from unnest(p_done, p_leases, p_keeps, p_results) as d(id, lease, keep, result)
      where d.lease = v_lease and d.keep = v_keep;
-    select array_agg(l.ctid), array_agg(l.id) into v_rows, v_locked
-      from (select ctid, id from pgqueue.jobs
-             where id = any (v_ids) and lease_no = v_lease and locked_by = p_worker
-             order by id for update skip locked) as l;
-    if v_rows is not null and v_keep then
-      perform pgqueue.archive_v1(v_rows, 'done', case when v_results is not null then v_ids end, v_results,
-                                 p_overflow);
-    elsif v_rows is not null then
-      delete from pgqueue.jobs where ctid = any (v_rows);
-    end if;
-    if coalesce(cardinality(v_locked), 0) < cardinality(v_ids) then
-      for o in select i.id from unnest(v_ids) as i(id) where not i.id = any (coalesce(v_locked, '{}')) loop
+    v_stored := pgqueue.settle_v1(p_worker, v_lease, v_ids, v_keep,
+                                  case when v_results is not null then v_ids end, v_results, p_overflow);
+    if coalesce(cardinality(v_stored), 0) < cardinality(v_ids) then
+      for o in select i.id from unnest(v_ids) as i(id) where not i.id = any (coalesce(v_stored, '{}')) loop
         v_unstored := v_unstored || o.id;
         v_answers := v_answers || case
           when not v_keep and not exists (select from pgqueue.all_jobs where id = o.id) then 'already'
@@ -144,7 +136,7 @@ begin
       when 'cancel' then
         update pgqueue.jobs set last_error = o.error ->> 'message' where ctid = j.ctid
           returning ctid into j.ctid;
-        perform pgqueue.archive_v1(array[j.ctid], 'cancelled', null, null, p_overflow);
+        perform pgqueue.archive_v1(array[j.ctid], 'cancelled', p_overflow);
     end case;
   end loop;
   if cardinality(v_released) > 0 then

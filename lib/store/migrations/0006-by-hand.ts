@@ -63,9 +63,9 @@ begin
   end if;
   if j.locked_by is not null then return 'running'; end if;
   begin
-    perform pgqueue.archive_v1(array[j.ctid], 'cancelled', null, null, false);
+    perform pgqueue.archive_v1(array[j.ctid], 'cancelled', false);
   exception when check_violation then
-    perform pgqueue.archive_v1(array[j.ctid], 'cancelled', null, null, true);
+    perform pgqueue.archive_v1(array[j.ctid], 'cancelled', true);
   end;
   return 'cancelled';
 end $fn$;
