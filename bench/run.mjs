@@ -31,7 +31,7 @@ const startedAt = new Date();
 const machine = describeMachine();
 const servers = await Servers.start();
 process.on('exit', killAll);
-let isInterrupted = false;
+const interruption = new AbortController();
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   process.on(signal, () => void interrupt());
 }
@@ -40,7 +40,10 @@ for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
 const results = [];
 try {
   for (const test of tests) {
-    results.push(await runTest(test, systems, servers, options));
+    if (interruption.signal.aborted) break;
+    results.push(
+      await runTest(test, systems, servers, { ...options, signal: interruption.signal }),
+    );
     // After each test, so that an interrupted run leaves what it has.
     await write();
   }
@@ -48,6 +51,7 @@ try {
   killAll();
   await servers.stop();
 }
+if (interruption.signal.aborted) process.exit(130);
 console.log(`\n${await write()}\nWritten to ${options.out}`);
 process.exit();
 
@@ -72,8 +76,8 @@ async function write() {
 }
 
 async function interrupt() {
-  if (isInterrupted) return;
-  isInterrupted = true;
+  if (interruption.signal.aborted) return;
+  interruption.abort();
   console.log('Interrupted: ending all processes …');
   killAll();
   await servers.stop();

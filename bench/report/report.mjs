@@ -39,7 +39,9 @@ export function writeReport(run) {
     ),
     '',
   ].join('\n');
-  const json = JSON.stringify({ ...run, results: run.results.map(plain), verdicts }, undefined, 2);
+  const all = { ...run, results: run.results.map(plain), verdicts };
+  // JSON has no number for what never came.
+  const json = JSON.stringify(all, (_, value) => (value === Infinity ? 'never' : value), 2);
   return { markdown, json: `${json}\n` };
 }
 

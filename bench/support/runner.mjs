@@ -32,7 +32,7 @@ const MOST_FAILURES = 2;
  * @param {BenchmarkTest} test
  * @param {Contestant[]} contestants
  * @param {Servers} servers
- * @param {import('../options.mjs').Options} options
+ * @param {import('../options.mjs').Options & { signal: AbortSignal }} options
  * @returns {Promise<TestResult>}
  */
 export async function runTest(test, contestants, servers, options) {
@@ -66,6 +66,7 @@ export async function runTest(test, contestants, servers, options) {
         result.rounds.push(metrics);
         progress(test, round, result.system, metrics, (now() - started) / 1000);
       } catch (error) {
+        if (options.signal.aborted) return { test, size, systems: results, absent: [...wanted] };
         failures.set(place, (failures.get(place) ?? 0) + 1);
         result.error = error instanceof Error ? error.message : String(error);
         console.log(`  round ${round + 1}  ${result.system.padEnd(30)} failed: ${result.error}`);

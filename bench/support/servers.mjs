@@ -8,6 +8,8 @@ import { Stage } from './stage.mjs';
 
 export class Servers {
   #databases = 0;
+  /** @type {Promise<void> | undefined} */
+  #stopped;
   /** @type {Map<'everysec' | 'always', Promise<Redis | undefined>>} */
   #redis = new Map();
 
@@ -63,7 +65,12 @@ export class Servers {
     return (await this.redis(store === 'redis-always' ? 'always' : 'everysec')) !== undefined;
   }
 
-  async stop() {
+  /** Whoever asks again waits for the same end. */
+  stop() {
+    return (this.#stopped ??= this.#stop());
+  }
+
+  async #stop() {
     for (const started of this.#redis.values()) {
       const redis = await started.catch(() => undefined);
       await redis?.stop();

@@ -32,7 +32,7 @@ export const drains = [
     profile: 'noop',
     full: { n: 50_000, rounds: 5, limitMs: 20_000, systems: [...TUNED, TEXTBOOK, FLOOR] },
     quick: {
-      n: 50_000,
+      n: 40_000,
       rounds: 1,
       limitMs: 3_000,
       systems: [OURS, NO_HISTORY, GRAPHILE, PG_BOSS, EVERYSEC, FLOOR],
@@ -45,7 +45,7 @@ export const drains = [
     profile: 'noop',
     full: { n: 50_000, rounds: 3, limitMs: 20_000, systems: [...TUNED, TEXTBOOK] },
     quick: {
-      n: 50_000,
+      n: 40_000,
       rounds: 1,
       limitMs: 3_000,
       systems: [OURS, GRAPHILE, PG_BOSS],
@@ -59,7 +59,7 @@ export const drains = [
     jobMs: 1,
     full: { n: 50_000, rounds: 3, limitMs: 20_000, systems: [...TUNED, TEXTBOOK] },
     quick: {
-      n: 50_000,
+      n: 30_000,
       rounds: 1,
       limitMs: 3_000,
       systems: [OURS, GRAPHILE, PG_BOSS, EVERYSEC],

@@ -19,7 +19,7 @@ import {
 /** @typedef {import('../support/stage.mjs').Stage} Stage */
 
 const ALL = [OURS, ...POSTGRES_PEERS, ...REDIS, TEXTBOOK];
-const WARM_UP = { kind: 'noop', n: 200, limitMs: 5_000 };
+const WARM_UP = { kind: 'noop', n: 2_000, limitMs: 500 };
 
 /** @type {EnqueueTest[]} */
 export const enqueues = [

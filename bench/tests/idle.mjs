@@ -35,7 +35,7 @@ function idleTest(processes) {
       },
       quick: {
         processes,
-        seconds: 10,
+        seconds: 8,
         settleSeconds: 5,
         rounds: processes > 1 ? 1 : 0,
         watchdogMs: 90_000,

@@ -46,7 +46,7 @@ export const flows = [
       quick: {
         rounds: 1,
         rate: 20,
-        n: 150,
+        n: 120,
         watchdogMs: 60_000,
         systems: [OURS, GRAPHILE, PG_BOSS, EVERYSEC],
       },
