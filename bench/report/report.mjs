@@ -1,11 +1,15 @@
 // @ts-check
 // One run as Markdown and as JSON.
 import { judge } from './judge.mjs';
-import { table } from './format.mjs';
+import { show, table } from './format.mjs';
+import { median } from '../support/statistics.mjs';
 import { testTable } from './test-table.mjs';
 import { TARGETS } from '../targets.mjs';
 
 /** @typedef {import('../support/runner.mjs').TestResult} TestResult */
+
+/** Percent of the machine that may be taken by others before the report says that it was busy. */
+const QUIET = 10;
 
 /**
  * @typedef {object} Run
@@ -58,6 +62,7 @@ function header({ mode, scale, startedAt, seconds, machine, postgres, redis, ...
     '- rounds interleave the systems; figures are medians (least – most); × is the share of the best in its table',
     '- CPU: percent of one processor; node: producers and workers together; others: percent of the whole machine that',
     '  neither the server nor the benchmark used',
+    `- others took ${others(run.results)}`,
     ...run.missing.map((reason) => `- not there: ${reason}`),
     '',
     table(
@@ -66,6 +71,19 @@ function header({ mode, scale, startedAt, seconds, machine, postgres, redis, ...
       'words',
     ),
   ];
+}
+
+/**
+ * How far the figures can be trusted.
+ * @param {TestResult[]} results
+ */
+function others(results) {
+  const rounds = results.flatMap(({ systems }) => systems.flatMap(({ rounds }) => rounds));
+  const shares = rounds.map(({ othersCpu = NaN }) => othersCpu).filter((x) => !Number.isNaN(x));
+  if (shares.length === 0) return 'nobody knows how much of the machine';
+  const middle = median(shares);
+  const figures = `${show(middle, 'percent')} of the machine in the median, ${show(Math.max(...shares), 'percent')} at most`;
+  return middle > QUIET ? `${figures}: **it was busy, so take no figure from this run**` : figures;
 }
 
 /** Without functions. @param {TestResult} result */

@@ -62,7 +62,7 @@ export const drains = [
       n: 30_000,
       rounds: 1,
       limitMs: 3_000,
-      systems: [OURS, GRAPHILE, PG_BOSS, EVERYSEC],
+      systems: [OURS, GRAPHILE, PG_BOSS],
     },
   }),
   drainTest({

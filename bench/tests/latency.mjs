@@ -1,14 +1,6 @@
 // @ts-check
 import { flow } from '../support/flow.mjs';
-import {
-  EVERYSEC,
-  GRAPHILE,
-  OURS,
-  PG_BOSS,
-  POSTGRES_PEERS,
-  REDIS,
-  TEXTBOOK,
-} from './contestants.mjs';
+import { EVERYSEC, GRAPHILE, OURS, POSTGRES_PEERS, REDIS, TEXTBOOK } from './contestants.mjs';
 
 /** @typedef {import('./test.js').Size & { rate: number, n: number }} FlowSize */
 /** @typedef {import('./test.js').BenchmarkTest<FlowSize>} FlowTest */
@@ -48,7 +40,7 @@ export const flows = [
         rate: 20,
         n: 120,
         watchdogMs: 60_000,
-        systems: [OURS, GRAPHILE, PG_BOSS, EVERYSEC],
+        systems: [OURS, GRAPHILE, EVERYSEC],
       },
     },
     ranking: { metric: 'p50', best: 'lowest' },
