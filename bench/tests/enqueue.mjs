@@ -40,7 +40,7 @@ export const enqueues = [
       n: 20_000,
       rounds: 1,
       limitMs: 1_500,
-      systems: [OURS, GRAPHILE, PG_BOSS, EVERYSEC, ALWAYS],
+      systems: [OURS, GRAPHILE, EVERYSEC, ALWAYS],
     },
     measure: (stage, size) => single(stage, { ...size, inFlight: 20 }),
   }),
