@@ -79,5 +79,8 @@ function spread({ rounds }, metric, unit) {
 /** An error in one short line. @param {string | undefined} text */
 function cell(text = '') {
   const [line = ''] = text.split('\n');
-  return line.replaceAll('|', '/').slice(0, 120);
+  return line
+    .replace(/^Error: /, '')
+    .replaceAll('|', '/')
+    .slice(0, 120);
 }

@@ -15,7 +15,7 @@ export const burdens = [
     name: 'finished',
     what: 'finished jobs in the history',
     burden: { full: 1_000_000, quick: 200_000 },
-    systems: [OURS, PG_BOSS, EVERYSEC, TEXTBOOK],
+    systems: [OURS, PG_BOSS, TEXTBOOK],
     lay: (stage, burden) => stage.prompt('fillFinished', burden),
   }),
   burdenTest({
