@@ -52,7 +52,7 @@ export class HeldJobs {
 
   /** What to claim now, by how long an exchange takes in milliseconds. */
   lanes(roundTrip: number): Lane[] {
-    return this.slots.lanes(roundTrip);
+    return this.slots.lanes(roundTrip, performance.now());
   }
 
   /** A job was claimed. It waits for {@link begin}, or is handed back if nothing begins any more. */
@@ -68,7 +68,7 @@ export class HeldJobs {
 
   /** Runs what slots allow. */
   begin(): void {
-    if (this.isOpen) for (const run of this.slots.begin()) void this.run(run);
+    if (this.isOpen) for (const run of this.slots.begin(performance.now())) void this.run(run);
   }
 
   /** Jobs that were claimed ahead of slots which did not become free as soon as it looked. */
@@ -113,7 +113,6 @@ export class HeldJobs {
   }
 
   private async run(run: JobRun): Promise<void> {
-    const begunAt = performance.now();
     const { settlement, backoffFault } = await run.run();
     this.events.ended();
     if (backoffFault !== undefined) {
@@ -125,7 +124,7 @@ export class HeldJobs {
     this.outcomes[settlement.action] += 1;
     const line = settlementLine(run.job, settlement);
     if (line) this.logger[line.level](line.text);
-    const next = this.slots.release(run, performance.now() - begunAt);
+    const next = this.slots.release(run, performance.now());
     if (this.isOpen) for (const run of next) void this.run(run);
     this.settle(run, settlement);
   }

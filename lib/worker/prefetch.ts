@@ -2,6 +2,9 @@
 const MOST_AT_ONCE = 500;
 /** Jobs of one group of slots that wait in memory, at most: one exchange's to run, and the next one's. */
 const MOST_WAITING = 2 * MOST_AT_ONCE;
+/** A job that runs for at least this long, and this many times the average, has little to do with it. */
+const LONG_MS = 100;
+const LONG_FACTOR = 10;
 /** How much of the average the latest job is. */
 const WEIGHT = 1 / 8;
 
@@ -24,6 +27,25 @@ export function prefetchOf(slots: number, duration: number | undefined, roundTri
  */
 export function wantOf(free: number, ahead: number): number {
   return Math.max(0, Math.min(free + ahead, Math.max(free, MOST_AT_ONCE)));
+}
+
+/**
+ * How many of the running jobs are far longer than jobs have been: their slots end nothing meanwhile, and what
+ * was claimed for them would wait.
+ * @param since when they began, in order
+ */
+export function countLong(
+  since: Iterable<number>,
+  duration: number | undefined,
+  now: number,
+): number {
+  const begunBefore = now - Math.max(LONG_MS, LONG_FACTOR * (duration ?? 0));
+  let count = 0;
+  for (const begun of since) {
+    if (begun >= begunBefore) break;
+    count += 1;
+  }
+  return count;
 }
 
 /** How long the latest jobs took, in milliseconds. */

@@ -1,6 +1,6 @@
 import type { HandlerTable, RegisteredHandler } from '../contracts/handler.js';
 import type { Lane } from '../store/statements/exchange.js';
-import { JobDuration, prefetchOf, wantOf } from './prefetch.js';
+import { countLong, JobDuration, prefetchOf, wantOf } from './prefetch.js';
 import { WaitingJobs } from './waiting-jobs.js';
 
 /** What a slot is taken for. */
@@ -23,6 +23,8 @@ interface SlotGroup<Job extends SlotUser> {
   readonly limit: number;
   /** Slots taken. */
   held: number;
+  /** The jobs that run, the oldest first, and since when. */
+  readonly running: Map<Job, number>;
   /** Claimed beyond the free slots, so that none is empty while an exchange is on its way. */
   readonly waiting: WaitingJobs<Job>;
   readonly duration: JobDuration;
@@ -67,9 +69,11 @@ export class Slots<Job extends SlotUser> {
    * What to claim: a lane for each kind with slots of its own, and for each queue with free slots.
    * @param roundTrip of an exchange in milliseconds, for which jobs are claimed ahead
    */
-  lanes(roundTrip = 0): Lane[] {
+  lanes(roundTrip = 0, now = 0): Lane[] {
     return this.groups.flatMap((group) => {
-      const ahead = prefetchOf(group.limit, group.duration.average, roundTrip);
+      const { average } = group.duration;
+      const slots = group.limit - countLong(group.running.values(), average, now);
+      const ahead = prefetchOf(slots, average, roundTrip);
       return group.kind === undefined
         ? this.lanesOfQueue(group, ahead)
         : this.laneOfKind(group, group.kind, ahead);
@@ -84,17 +88,19 @@ export class Slots<Job extends SlotUser> {
   }
 
   /** The claimed jobs that may run now; their slots are taken. */
-  begin(): Job[] {
-    return this.groups.flatMap((group) => this.beginIn(group));
+  begin(now = 0): Job[] {
+    return this.groups.flatMap((group) => this.beginIn(group, now));
   }
 
-  /** Gives back the slot of a job that ran for so many milliseconds. Answers the jobs whose turn it is now. */
-  release(job: Job, duration: number): Job[] {
+  /** Gives back the slot of a job that has ended. Answers the jobs whose turn it is now. */
+  release(job: Job, now = 0): Job[] {
     const group = this.groupOf(job);
     group.held -= 1;
-    group.duration.add(duration);
+    group.duration.add(now - (group.running.get(job) ?? now));
+    group.running.delete(job);
     const begun = this.passGate(job.kind);
-    const more = this.beginIn(group);
+    if (begun !== undefined) this.groupOf(begun).running.set(begun, now);
+    const more = this.beginIn(group, now);
     return begun === undefined ? more : [begun, ...more];
   }
 
@@ -143,14 +149,16 @@ export class Slots<Job extends SlotUser> {
     return lanes.length < 2 ? lanes : lanes.map((lane) => ({ ...lane, slots: queue, free }));
   }
 
-  private beginIn(group: SlotGroup<Job>): Job[] {
+  private beginIn(group: SlotGroup<Job>, now: number): Job[] {
     const begun: Job[] = [];
     while (group.held < group.limit) {
       const job = group.waiting.shift();
       if (job === undefined) break;
       group.held += 1;
       this.countClaimed(group, job, -1);
-      if (this.enterGate(job)) begun.push(job);
+      if (!this.enterGate(job)) continue;
+      group.running.set(job, now);
+      begun.push(job);
     }
     return begun;
   }
@@ -206,12 +214,15 @@ export class Slots<Job extends SlotUser> {
 }
 
 function group<Job extends SlotUser>(queue: string, limit: number): SlotGroup<Job> {
-  const none = { kind: undefined, gated: [], apart: [], isOpen: false };
   return {
     queue,
-    ...none,
+    kind: undefined,
+    gated: [],
+    apart: [],
+    isOpen: false,
     limit,
     held: 0,
+    running: new Map(),
     waiting: new WaitingJobs(),
     duration: new JobDuration(),
   };

@@ -3,6 +3,9 @@ import type { EnqueuedRow, JobRow } from '../../lib/store/statements/enqueue-man
 import { signal } from '../support/signal.js';
 import { draft } from '../support/store.js';
 
+/** How long a call waits for the holder of its key before it is another key's turn. */
+const TURN_MS = 250;
+
 /** A statement that was sent, and what the test lets it come to. */
 interface Sent {
   /** The payloads of its jobs. */
@@ -309,7 +312,7 @@ describe('jobs with a key', () => {
       const released = signal();
       const { batcher, sent } = judge(async (jobs, lockTimeout) => {
         if (!jobs.includes(key)) return undefined;
-        if (lockTimeout !== undefined) return failure('55P03');
+        if (lockTimeout !== TURN_MS) return failure('55P03');
         return released.happened;
       });
       return { batcher, sent, released };
@@ -344,19 +347,73 @@ describe('jobs with a key', () => {
       expect(await outcomes([blocked])).toEqual(['k.0']);
     });
 
-    test('hear what the wait came to, and nobody else does', async () => {
+    test('have turn after turn until the holder has ended', async () => {
       const { batcher, statements } = database();
       const blocked = batcher.enqueue(draft({ payload: 'k', dedupeKey: 'k' }));
       await untilQuiet();
       statements[0]?.fail(failure('55P03'));
       await untilQuiet();
-      const later = batcher.enqueue(draft({ payload: 'l', dedupeKey: 'l' }));
+      expect(statements[1]).toMatchObject({ jobs: ['k'], lockTimeout: TURN_MS });
+      statements[1]?.fail(failure('55P03'));
       await untilQuiet();
-      expect(statements[1]).toMatchObject({ jobs: ['k'], lockTimeout: undefined });
-      statements[1]?.fail(failure('55P03')); // the session has a lock_timeout of its own
+      expect(statements[2]).toMatchObject({ jobs: ['k'], lockTimeout: TURN_MS });
       statements[2]?.store();
-      expect(await outcomes([blocked, later])).toEqual(['55P03', '3.0']);
-      expect(statements).toHaveLength(3);
+      expect(await outcomes([blocked])).toEqual(['3.0']);
+    });
+
+    test('wait in the database once a key and for two keys at a time, whoever else comes', async () => {
+      const { batcher, statements } = database();
+      for (const key of ['a', 'b', 'c']) {
+        void batcher.enqueue(draft({ payload: key, dedupeKey: key }));
+        await untilQuiet();
+        statements.at(-1)?.fail(failure('55P03'));
+        await untilQuiet();
+      }
+      const again = batcher.enqueue(draft({ payload: 'a again', dedupeKey: 'a' }));
+      await untilQuiet();
+      const waiting = statements.filter(({ lockTimeout }) => lockTimeout === TURN_MS);
+      expect(waiting.map(({ jobs }) => jobs)).toEqual([['a'], ['b']]);
+
+      waiting[0]?.store();
+      await untilQuiet();
+      expect(
+        statements
+          .slice(-2)
+          .map(({ jobs }) => jobs.join())
+          .sort(),
+      ).toEqual(['a again', 'c']);
+      statements.find(({ jobs }) => jobs.join() === 'a again')?.store();
+      expect(await outcomes([again])).toEqual([expect.stringMatching(/\.0$/)]);
+    });
+
+    test('are told after half a minute, and the others of the key go on waiting', async () => {
+      const { batcher, statements } = database();
+      const old = batcher.enqueue(draft({ payload: 'old', dedupeKey: 'k' }));
+      await untilQuiet();
+      statements[0]?.fail(failure('55P03'));
+      await untilQuiet();
+      const { now } = performance;
+      performance.now = () => now.call(performance) + 31_000;
+      try {
+        const young = batcher.enqueue(draft({ payload: 'young', dedupeKey: 'k' }));
+        statements[1]?.fail(failure('55P03'));
+        expect(await outcomes([old])).toEqual(['DATABASE_TIMEOUT']);
+        await untilQuiet();
+        statements[2]?.store();
+        expect(await outcomes([young])).toEqual(['3.0']);
+      } finally {
+        performance.now = now;
+      }
+    });
+
+    test('hear of any other error as it is', async () => {
+      const { batcher, statements } = database();
+      const blocked = batcher.enqueue(draft({ payload: 'k', dedupeKey: 'k' }));
+      await untilQuiet();
+      statements[0]?.fail(failure('55P03'));
+      await untilQuiet();
+      statements[1]?.fail(failure('23514'));
+      expect(await outcomes([blocked])).toEqual(['23514']);
     });
   });
 });

@@ -132,7 +132,7 @@ test('jobs of 300 ms in two slots are not claimed ahead', async () => {
   expect(mostHeld).toBeLessThanOrEqual(3);
 });
 
-test.failing(
+test(
   'jobs that have waited for a second behind a slow one are handed back, and another worker runs them',
   async () => {
     const { running, waiting, begunLater } = await stickWithJobsAhead();

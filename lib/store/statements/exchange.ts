@@ -1,4 +1,4 @@
-import { epochMs, json, number, simpleArray, statement, text, type TextRow } from '../statement.js';
+import { json, number, simpleArray, statement, text, type TextRow } from '../statement.js';
 
 /** An error as it is stored: cleaned and bounded, see worker/error-record. */
 export interface StoredError {
