@@ -42,8 +42,8 @@ export const drains = [
     name: 'drain-4',
     title: 'Drain of no-op jobs, 4 processes',
     processes: 4,
-    // Four times as many: what each process has fetched ahead at the gate would be a third of 50,000.
     profile: 'noop',
+    // Four times as many: what each process has fetched ahead at the gate would be a third of 50,000.
     full: { n: 200_000, rounds: 3, limitMs: 20_000, systems: [...TUNED, TEXTBOOK] },
     quick: {
       n: 80_000,
