@@ -18,6 +18,16 @@ export function hasFilter(found: FoundHandler): boolean {
   return boundTo(found, 'filter').length > 0;
 }
 
+/** Whether Nest has anything to do between the queue and the method: enhancers, or decorated parameters. */
+export function needsNest(found: FoundHandler): boolean {
+  const { options, classRef, method } = found;
+  return (
+    options.globalEnhancers === true ||
+    metadata(PARAMETERS_KEY, classRef, method) !== undefined ||
+    (Object.keys(KEYS) as Role[]).some((role) => boundTo(found, role).length > 0)
+  );
+}
+
 /**
  * Nest leaves out, without a word, a guard (or interceptor, pipe, filter) that is bound as a class but
  * that it made no instance of. A job must not run without its guard, so that is an error at start.

@@ -8,10 +8,11 @@ import {
   ModulesContainer,
   type NestContainer,
 } from '@nestjs/core';
+import { isObservable, lastValueFrom } from 'rxjs';
 import { PgQueueError } from '../contracts/errors.js';
 import type { JobContext } from '../contracts/job.js';
 import { JOB_CONTEXT_TYPE, PARAMETERS_KEY, PAYLOAD_PARAMETER } from '../decorators/metadata.js';
-import { hasFilter, refuseEnhancersThatCannotRun } from './bound-enhancers.js';
+import { hasFilter, needsNest, refuseEnhancersThatCannotRun } from './bound-enhancers.js';
 import { isPerJob, type FoundHandler } from './handler-explorer.js';
 
 /** Calls a handler with everything that Nest binds to it. */
@@ -59,7 +60,9 @@ export class HandlerInvoker {
     refuseEnhancersThatCannotRun(found, this.container?.applicationConfig);
     const creator = this.creatorFor(found);
     if (isPerJob(found.wrapper)) return (job) => this.runOnFreshHost(found, creator, job);
-    const call = contextOf(found, creator, found.wrapper.instance as Host);
+    const host = found.wrapper.instance as Host;
+    if (!needsNest(found)) return directly(methodOf(found, host), host);
+    const call = contextOf(found, creator, host);
     return (job) => call(job.payload, job);
   }
 
@@ -89,22 +92,32 @@ export class HandlerInvoker {
   }
 }
 
+/** As Nest calls a method to which nothing is bound, without what it does for the rest: 3 µs a job. */
+function directly(callback: Host[string], host: Host): Run {
+  return async (job) => {
+    const result = await callback.call(host, job.payload, job);
+    return isObservable(result) ? lastValueFrom(result) : result;
+  };
+}
+
+function methodOf(found: FoundHandler, host: Host): Host[string] {
+  const callback = host[found.method];
+  if (typeof callback === 'function') return callback;
+  throw new PgQueueError(
+    'INVALID_HANDLER',
+    `${found.classRef.name} in ${found.moduleName} was made without the method ${found.method}, which handles '${found.kind}'. Let its factory return an instance of ${found.classRef.name}.`,
+  );
+}
+
 function contextOf(
   found: FoundHandler,
   creator: ExternalContextCreator,
   host: Host,
   contextId?: ContextId,
 ): Call {
-  const callback = host[found.method];
-  if (typeof callback !== 'function') {
-    throw new PgQueueError(
-      'INVALID_HANDLER',
-      `${found.classRef.name} in ${found.moduleName} was made without the method ${found.method}, which handles '${found.kind}'. Let its factory return an instance of ${found.classRef.name}.`,
-    );
-  }
   return creator.create(
     host,
-    callback,
+    methodOf(found, host),
     found.method,
     PARAMETERS_KEY,
     PARAMETERS,

@@ -158,6 +158,8 @@ export class ExchangeLoop {
     if (turn.found === 0 && !turn.isFull) positions.lookFully();
     const fullLookIn = positions.fullLookIn(performance.now());
     if (fullLookIn !== undefined) this.wakeup.within(fullLookIn);
+    // At light load the next look is a full one anyway: none has to be made only to go to rest.
+    positions.lookFully();
     return false;
   }
 

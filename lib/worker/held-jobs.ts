@@ -5,6 +5,7 @@ import { startTimer } from '../contracts/timer.js';
 import type { ClaimedJob, Lane, Settlement } from '../store/statements/exchange.js';
 import { describeError } from './error-record.js';
 import { JobRun } from './job-run.js';
+import type { Outcome } from './outcome.js';
 import { settlementLine } from './settlement-line.js';
 import { Slots } from './slots.js';
 
@@ -68,7 +69,7 @@ export class HeldJobs {
 
   /** Runs what slots allow. */
   begin(): void {
-    if (this.isOpen) for (const run of this.slots.begin(performance.now())) void this.run(run);
+    if (this.isOpen) for (const run of this.slots.begin(performance.now())) this.run(run);
   }
 
   /** Jobs that were claimed ahead of slots which did not become free as soon as it looked. */
@@ -112,8 +113,11 @@ export class HeldJobs {
     });
   }
 
-  private async run(run: JobRun): Promise<void> {
-    const { settlement, backoffFault } = await run.run();
+  private run(run: JobRun): void {
+    run.run((outcome) => this.ended(run, outcome));
+  }
+
+  private ended(run: JobRun, { settlement, backoffFault }: Outcome): void {
     this.events.ended();
     if (backoffFault !== undefined) {
       const { message } = describeError(backoffFault);
@@ -125,7 +129,7 @@ export class HeldJobs {
     const line = settlementLine(run.job, settlement);
     if (line) this.logger[line.level](line.text);
     const next = this.slots.release(run, performance.now());
-    if (this.isOpen) for (const run of next) void this.run(run);
+    if (this.isOpen) for (const run of next) this.run(run);
     this.settle(run, settlement);
   }
 

@@ -14,10 +14,8 @@ export class JobRun {
   /** Made for handlers that ask for their signal: it costs 4 µs a job, with its share of the garbage. */
   private controller: AbortController | undefined;
   private interruption: PgQueueError | undefined;
-  private end!: (end: AttemptEnd) => void;
-  private readonly ended = new Promise<AttemptEnd>((resolve) => {
-    this.end = resolve;
-  });
+  private stopTimer: () => void = () => {};
+  private tell: ((outcome: Outcome) => void) | undefined;
 
   constructor(
     readonly job: ClaimedJob,
@@ -38,13 +36,11 @@ export class JobRun {
     return this.job.priority;
   }
 
-  /** Runs the handler. Never rejects. */
-  async run(): Promise<Outcome> {
-    const stopTimer = this.startTimeout();
+  /** Runs the handler. `ended` is called once; a function and not a promise, since each of those costs 0.3 µs a job. */
+  run(ended: (outcome: Outcome) => void): void {
+    this.tell = ended;
+    this.startTimeout();
     void this.callHandler();
-    const end = await this.ended;
-    stopTimer();
-    return outcomeOf(this.job, this.handler, end);
   }
 
   /** Asks the handler to stop, through its signal. */
@@ -77,10 +73,10 @@ export class JobRun {
     }
   }
 
-  private startTimeout(): () => void {
+  private startTimeout(): void {
     const { timeout } = this.handler;
-    if (timeout === undefined) return () => {};
-    return startTimer(timeout, () => {
+    if (timeout === undefined) return;
+    this.stopTimer = startTimer(timeout, () => {
       const error = new PgQueueError(
         'JOB_TIMEOUT',
         `The attempt timed out: ${this.handler.origin} took longer than its timeout of ${timeout} ms.`,
@@ -88,6 +84,15 @@ export class JobRun {
       this.end({ how: 'timed out', error });
       this.interrupt(error);
     });
+  }
+
+  /** The first end counts. */
+  private end(end: AttemptEnd): void {
+    const { tell } = this;
+    if (tell === undefined) return;
+    this.tell = undefined;
+    this.stopTimer();
+    tell(outcomeOf(this.job, this.handler, end));
   }
 }
 

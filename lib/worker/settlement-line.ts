@@ -5,10 +5,9 @@ export function settlementLine(
   job: ClaimedJob,
   settlement: Settlement,
 ): { level: 'log' | 'warn' | 'error'; text: string } | undefined {
+  if (settlement.action === 'done') return undefined;
   const what = `Job ${job.id} (${job.kind}), attempt ${job.attempt} of ${job.maxAttempts}`;
   switch (settlement.action) {
-    case 'done':
-      return undefined;
     case 'retry':
       return { level: 'warn', text: `${what}, failed; ${due(settlement)}. ${message(settlement)}` };
     case 'fail':

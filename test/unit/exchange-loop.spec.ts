@@ -192,15 +192,13 @@ describe('the next look', () => {
     expect(looks(started)).toEqual(['full', 'short', 'full']);
   });
 
-  test('is a short one when a job has ended, and a full one when something rang', async () => {
-    const started = startLoop([found(1), found(1, { look: 1 })]);
-    const { loop, turns, workerId } = started;
-    await eventually(() => expect(turns).toHaveLength(1));
-    loop.settle(workerId, { id: '1', leaseNo: 1, action: 'release' });
-    await eventually(() => expect(turns).toHaveLength(2));
+  test('is a short one after a claim that got all it asked for, and a full one when it got nothing', async () => {
+    const started = startLoop([found(4), found(4, { look: 1 })], { want: 4 });
+    const { loop, turns } = started;
+    await eventually(() => expect(turns).toHaveLength(4));
     loop.ring();
-    await eventually(() => expect(turns).toHaveLength(3));
-    expect(looks(started)).toEqual(['full', 'short', 'full']);
+    await eventually(() => expect(turns).toHaveLength(5));
+    expect(looks(started)).toEqual(['full', 'short', 'short', 'full', 'full']);
   });
 
   test('is a full one when a ring was waited for in vain', async () => {

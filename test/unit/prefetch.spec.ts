@@ -1,18 +1,19 @@
-import { EndRate, prefetchOf, wantOf } from '../../lib/worker/prefetch.js';
+import { countLong, JobDuration, prefetchOf, wantOf } from '../../lib/worker/prefetch.js';
 
 describe('how many jobs to hold beyond the free slots', () => {
-  test.each<[string, number, number, number]>([
-    ['none while no job has ended', 0, 2, 0],
-    ['none while no round trip is known', 20, 0, 0],
-    ['as many as end in three round trips', 20, 2, 120],
-    ['more for a slow network', 20, 10, 600],
-    ['none of jobs of ten seconds in 20 slots', 20 / 10_000, 2, 0],
-    ['none of jobs of a second in 20 slots on a fast network', 20 / 1_000, 2, 0],
-    ['only whole ones', 0.3, 3, 2],
-    ['1,000 at most', 500, 50, 1_000],
-    ['1,000 at most, whatever is measured', Infinity, 1, 1_000],
-  ])('%s', (_, rate, roundTrip, jobs) => {
-    expect(prefetchOf(rate, roundTrip)).toBe(jobs);
+  test.each<[string, number, number | undefined, number, number]>([
+    ['none while no job has ended', 20, undefined, 2, 0],
+    ['none while no round trip is known', 20, 1, 0, 0],
+    ['as many as the slots end in two round trips', 20, 1, 2, 80],
+    ['more for a slow network', 20, 1, 10, 400],
+    ['none of jobs of ten seconds in 20 slots', 20, 10_000, 2, 0],
+    ['none of jobs of a second in 20 slots on a fast network', 20, 1_000, 2, 0],
+    ['only whole ones', 1, 3, 2, 1],
+    ['none where every slot is stuck', 0, 1, 2, 0],
+    ['1,000 at most', 500, 1, 50, 1_000],
+    ['1,000 at most of jobs that take no time', 20, 0, 1, 1_000],
+  ])('%s', (_, slots, duration, roundTrip, jobs) => {
+    expect(prefetchOf(slots, duration, roundTrip)).toBe(jobs);
   });
 });
 
@@ -33,37 +34,39 @@ describe('how many jobs to claim', () => {
   });
 });
 
-describe('the rate at which jobs end', () => {
-  /** Measures at each instant after that many jobs have ended. */
-  function rates(...steps: readonly (readonly [now: number, ended: number])[]): number[] {
-    const rate = new EndRate();
-    return steps.map(([now, ended]) => {
-      for (let i = 0; i < ended; i++) rate.count();
-      return rate.measure(now);
-    });
+describe('how long jobs take', () => {
+  function averageOf(...durations: readonly number[]): number | undefined {
+    const duration = new JobDuration();
+    for (const ms of durations) duration.add(ms);
+    return duration.average;
   }
 
-  test('is zero before any time has passed', () => {
-    expect(rates([1_000, 0], [1_000, 5])).toEqual([0, 0]);
+  test('is not known before one has ended', () => {
+    expect(averageOf()).toBeUndefined();
   });
 
-  test('is jobs a millisecond', () => {
-    expect(rates([1_000, 0], [1_002, 40])).toEqual([0, 20]);
+  test('is at first what the first one took', () => {
+    expect(averageOf(40)).toBe(40);
   });
 
-  test('follows what changes: each exchange halves what was before it', () => {
-    const [, first, second, third] = rates([0, 0], [10, 100], [20, 0], [30, 0]);
-    expect(first).toBe(10);
-    expect(second).toBeCloseTo(50 / 15);
-    expect(third).toBeCloseTo(25 / 17.5);
+  test('follows what changes, an eighth with each job', () => {
+    expect(averageOf(8, 16)).toBe(9);
+    expect(
+      averageOf(...Array.from({ length: 60 }, () => 100), ...Array<number>(60).fill(1)),
+    ).toBeCloseTo(1, 0);
   });
+});
 
-  test('does not jump with the beat of the exchanges', () => {
-    const steps = Array.from({ length: 40 }, (_, i) => [i * 2, i % 2 === 0 ? 0 : 80] as const);
-    for (const rate of rates(...steps).slice(20)) {
-      expect(rate).toBeGreaterThan(10);
-      expect(rate).toBeLessThan(30);
-    }
+describe('slots that are stuck behind a long job', () => {
+  test.each<[string, readonly number[], number | undefined, number, number]>([
+    ['there are none without jobs', [], 1, 1_000, 0],
+    ['a job of 100 ms is none, however short the others', [0, 0], 1, 100, 0],
+    ['older ones are', [0, 0, 50], 1, 110, 2],
+    ['where jobs take long they must be ten times as old', [0, 900], 100, 1_000, 0],
+    ['and then they are', [0, 900], 100, 1_001, 1],
+    ['before any job has ended, too', [0], undefined, 101, 1],
+  ])('%s', (_, since, duration, now, count) => {
+    expect(countLong(since, duration, now)).toBe(count);
   });
 });
 
@@ -98,7 +101,7 @@ describe('in a steady state', () => {
    * when it has been answered; if there was nothing to ask for, when a job has ended, or at the poll.
    */
   function simulate({ slots, runs, roundTrip, warmUp, until }: Load): Course {
-    const rate = new EndRate();
+    const duration = new JobDuration();
     let running: number[] = []; // when each ends
     let waiting: number[] = []; // since when
     let claim = { answeredAt: 0, jobs: 0 };
@@ -107,12 +110,12 @@ describe('in a steady state', () => {
     for (let now = 0; now < until; now += STEP_MS) {
       const ended = running.filter((end) => end <= now).length;
       running = running.filter((end) => end > now);
-      for (let i = 0; i < ended; i++) rate.count();
+      for (let i = 0; i < ended; i++) duration.add(runs);
       if (now >= warmUp) course.ended += ended;
       if (now >= claim.answeredAt || (claim.jobs === 0 && ended > 0)) {
         waiting.push(...Array.from({ length: claim.jobs }, () => now));
         const free = slots - running.length - waiting.length;
-        const jobs = wantOf(free, prefetchOf(rate.measure(now), roundTrip));
+        const jobs = wantOf(free, prefetchOf(slots, duration.average, roundTrip));
         claim = { answeredAt: now + (jobs > 0 ? roundTrip : POLL_MS), jobs };
       }
       const begun = waiting.splice(0, slots - running.length);
@@ -130,7 +133,7 @@ describe('in a steady state', () => {
       const course = simulate({ slots: 20, runs: 1, roundTrip, warmUp: 400, until: 800 });
       expect(course.empty).toBe(0);
       expect(course.ended).toBeGreaterThanOrEqual(20 * 399);
-      expect(course.mostWaiting).toBeLessThanOrEqual(20 * 1 * 3 * Math.max(roundTrip, 1));
+      expect(course.mostWaiting).toBeLessThanOrEqual(20 * 1 * 2 * Math.max(roundTrip, 1));
       expect(course.longestWait).toBeLessThanOrEqual(4 * Math.max(roundTrip, 1));
     },
   );

@@ -170,13 +170,33 @@ describe('a full look', () => {
     expect(stretchesOf(plan)).toEqual(isFull ? ['*..*'] : ['*..-1', '0:0..*']);
   });
 
-  test('says when the next one is allowed', () => {
+  test('that is wished for says when it is allowed', () => {
     const positions = new ResumePositions();
     expect(positions.fullLookIn(0)).toBe(0);
     exchange(positions, 0, [], { took: 20 });
+    expect(positions.fullLookIn(50)).toBeUndefined();
+    positions.lookFully();
     expect(positions.fullLookIn(50)).toBe(150);
     expect(positions.fullLookIn(200)).toBe(0);
-    expect(positions.fullLookIn(900)).toBe(0);
+    exchange(positions, 200);
+    expect(positions.fullLookIn(200)).toBeUndefined();
+  });
+
+  test('is made for a wish that came before it was allowed', () => {
+    const positions = new ResumePositions();
+    exchange(positions, 0, [], { took: 20 });
+    positions.lookFully();
+    expect(exchange(positions, 100).isFull).toBe(false);
+    expect(exchange(positions, 201).isFull).toBe(true);
+    expect(exchange(positions, 202).isFull).toBe(false);
+  });
+
+  test('is made again for a wish that came while one was on its way', () => {
+    const positions = new ResumePositions();
+    const plan = positions.plan([lane], 0);
+    positions.lookFully();
+    positions.advance(plan, progress([]), 30);
+    expect(positions.plan([lane], 31).isFull).toBe(true);
   });
 
   test('ends the wish for one', () => {
@@ -187,13 +207,14 @@ describe('a full look', () => {
     expect(positions.plan([lane], 2).isFull).toBe(false);
   });
 
-  test('begins the places anew', () => {
+  test('keeps the places of other priorities, and puts back that of its own', () => {
     const positions = new ResumePositions();
-    exchange(positions, 0, [[0, at(5, 1)]]);
-    exchange(positions, 1_000, [[0, at(3, 2)]]);
-    expect(stretchesOf(positions.plan([lane], 1_001))).toEqual(['*..2', '3:2..*']);
-    exchange(positions, 2_000);
-    expect(stretchesOf(positions.plan([lane], 2_001))).toEqual(['*..*']);
+    exchange(positions, 0, [[0, at(0, 7)]]);
+    exchange(positions, 1, [[0, at(5, 9)]]);
+    expect(exchange(positions, 1_500, [[0, at(5, 2)]]).isFull).toBe(true);
+    expect(stretchesOf(positions.plan([lane], 1_501))).toEqual(['*..-1', '0:7..4', '5:2..*']);
+    exchange(positions, 3_000);
+    expect(stretchesOf(positions.plan([lane], 3_001))).toEqual(['*..-1', '0:7..4', '5:2..*']);
   });
 
   test('is not put off by short looks, however long they take', () => {

@@ -244,16 +244,16 @@ test('a job of a queue that is not served is refused, since its slot could never
 });
 
 describe('ahead of the slots', () => {
-  /** Jobs that end at 10 a millisecond. */
+  /** Jobs that take 2 ms each. */
   function fast(handlers: RegisteredHandler[], job: Job, limit: number): Slots<Job> {
     const slots = slotsOf(handlers, { mail: limit });
-    slots.lanes(0, 2);
-    take(slots, job, 20);
-    for (let i = 0; i < 20; i++) slots.release(job);
+    slots.add(job);
+    slots.begin(0);
+    slots.release(job, 2);
     return slots;
   }
   const a = jobOf('a', 'mail');
-  const ahead = prefetchOf(10, 2);
+  const ahead = prefetchOf(20, 2, 2);
 
   test('as many are claimed as end in the next round trips', () => {
     const slots = fast([handler('a', 'mail')], a, 20);
@@ -272,7 +272,7 @@ describe('ahead of the slots', () => {
 
   test('nothing is claimed without a round trip', () => {
     const slots = fast([handler('a', 'mail')], a, 20);
-    expect(slots.lanes(2, 0)).toEqual([{ queue: 'mail', want: 20 }]);
+    expect(slots.lanes(0, 2)).toEqual([{ queue: 'mail', want: 20 }]);
   });
 
   test('a kind with slots of its own counts by itself', () => {
@@ -327,7 +327,7 @@ describe('whatever is claimed, run and drained', () => {
       let now = 0;
 
       for (; now < 500; now++) {
-        const lane = random() < 0.55 ? draw(slots.lanes(now, roundTrip)) : undefined;
+        const lane = random() < 0.55 ? draw(slots.lanes(roundTrip, now)) : undefined;
         const chance = random();
         if (lane) claim(lane);
         else if (chance < 0.02) drain();
