@@ -5,6 +5,7 @@ import {
   EVERYSEC,
   FLOOR,
   GRAPHILE,
+  MORE_SLOTS,
   NO_HISTORY,
   NO_NOTIFY,
   PEER_DEFAULTS,
@@ -45,6 +46,12 @@ export const TARGETS = [
   ...drain('drain-1ms', [
     {
       what: 'drain, 1 ms jobs, 1 process',
+      atLeast: 2,
+      ofBest: [...POSTGRES_PEERS, ...REDIS],
+    },
+    {
+      what: 'the same with 200 slots (the others have 24 to 400)',
+      system: MORE_SLOTS,
       atLeast: 2,
       ofBest: [...POSTGRES_PEERS, ...REDIS],
     },

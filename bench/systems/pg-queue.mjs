@@ -15,6 +15,11 @@ import { ask, askNumber } from '../support/side-connection.mjs';
 export default [
   contestant('pg-queue', {}, 'defaults'),
   contestant('pg-queue-no-history', { keepDone: false }, 'keepDone: false, else defaults'),
+  contestant(
+    'pg-queue-200-slots',
+    { worker: { concurrency: 200 } },
+    'worker.concurrency 200, else defaults: for 1 ms jobs, of which 20 slots can end no more than 17,000 a second',
+  ),
   withoutBell(contestant('pg-queue-no-notify', {}, 'its insert trigger switched off: polling')),
 ];
 

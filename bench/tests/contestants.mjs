@@ -3,6 +3,7 @@
 
 export const OURS = 'pg-queue';
 export const NO_HISTORY = 'pg-queue-no-history';
+export const MORE_SLOTS = 'pg-queue-200-slots';
 export const NO_NOTIFY = 'pg-queue-no-notify';
 export const GRAPHILE = 'graphile-worker';
 export const PG_BOSS = 'pg-boss';

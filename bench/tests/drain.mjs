@@ -3,6 +3,7 @@ import {
   EVERYSEC,
   FLOOR,
   GRAPHILE,
+  MORE_SLOTS,
   NO_HISTORY,
   OURS,
   PEER_DEFAULTS,
@@ -58,12 +59,12 @@ export const drains = [
     processes: 1,
     profile: 'wait',
     jobMs: 1,
-    full: { n: 50_000, rounds: 3, limitMs: 20_000, systems: [...TUNED, TEXTBOOK] },
+    full: { n: 50_000, rounds: 3, limitMs: 20_000, systems: [...TUNED, MORE_SLOTS, TEXTBOOK] },
     quick: {
       n: 30_000,
       rounds: 1,
       limitMs: 3_000,
-      systems: [OURS, GRAPHILE, PG_BOSS],
+      systems: [OURS, MORE_SLOTS, GRAPHILE, PG_BOSS],
     },
   }),
   drainTest({

@@ -4,6 +4,8 @@ import type { Lane, Look, Position, Progress } from '../store/statements/exchang
 const FULL_LOOK_EVERY_MS = 1_000;
 /** Full looks take no more than a tenth of the time, however many dead rows they walk. */
 const FULL_LOOK_SHARE = 10;
+/** A look that is as short as this is not worth saving. */
+const SHORT_LOOK_MS = 1;
 /** More priorities than this are walked again: each costs a descent into the index. */
 const MAX_POSITIONS = 8;
 /** Sets of kinds that have turns left come and go; a lane that was forgotten is looked at from its start. */
@@ -112,7 +114,7 @@ function begins(look: FullLook, now: number): boolean {
 }
 
 function looked(look: FullLook, took: number, now: number): void {
-  look.notBefore = now + FULL_LOOK_SHARE * took;
+  look.notBefore = now + (took < SHORT_LOOK_MS ? 0 : FULL_LOOK_SHARE * took);
   look.dueAt = Math.max(look.notBefore, now + FULL_LOOK_EVERY_MS);
 }
 

@@ -46,6 +46,8 @@ export class Worker implements ExchangeHost {
   private readonly housekeeping: Housekeeping;
   private readonly leases: LeaseKeeper;
   private whenIdle: (() => void)[] = [];
+  /** Those who wait for it since before the exchange that is on its way: others want a later look. */
+  private askedForIdle = 0;
   private broughtBack: Promise<void> | undefined;
   private started: Promise<void> | undefined;
   private stopped: Promise<void> | undefined;
@@ -161,6 +163,7 @@ export class Worker implements ExchangeHost {
   }
 
   lanes(roundTrip: number): Lane[] {
+    this.askedForIdle = this.whenIdle.length;
     if (this.state !== 'running' || this.budget() === 0) return [];
     return this.jobs.lanes(roundTrip);
   }
@@ -192,7 +195,8 @@ export class Worker implements ExchangeHost {
     this.jobs.handBackOverdue();
     const isIdle = found === 0 && this.jobs.size === 0 && this.loop.outbox.size === 0;
     if (isIdle && (isFull || this.budget() === 0)) {
-      for (const resolve of this.whenIdle.splice(0)) resolve();
+      for (const resolve of this.whenIdle.splice(0, this.askedForIdle)) resolve();
+      this.askedForIdle = 0;
     }
     const pollIn = this.poll.after(found, this.doorbell?.isWaiting ?? false);
     return this.doorbell?.after(turn) ?? pollIn;

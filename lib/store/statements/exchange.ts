@@ -131,7 +131,7 @@ export const exchange = statement<ExchangeRequest, ExchangeRow>({
       simpleArray(done, ({ leaseNo }) => leaseNo),
       simpleArray(done, ({ keep }) => keep),
       hasResult ? done.map(({ result }) => result ?? null) : null,
-      JSON.stringify(others.map(outcome)),
+      others.length > 0 ? JSON.stringify(others.map(outcome)) : null,
       JSON.stringify(looks.map(lookRow)),
       dueAfter ?? null,
       overflow,
