@@ -13,12 +13,6 @@ import { Wakeup } from './wakeup.js';
 const RECONCILE_EVERY_MS = 5 * 60_000;
 const RECONCILE_AGAIN_MS = 5_000;
 /**
- * So many settlements don't wait for the exchange that is on its way: they go beside it. One server process
- * settles and claims 500 jobs in 8 ms, two do it in 5.
- */
-const SETTLE_BESIDE = 200;
-
-/**
  * Settles and claims, one exchange after the other: while one is on its way, results pile up, and they go
  * out together with the request for as many jobs as there are free slots. No number of errors ends it.
  */
@@ -31,8 +25,6 @@ export class ExchangeLoop {
   private running: Promise<void> | undefined;
   private readonly onFlushed: (() => void)[] = [];
   private readonly outage: Outage;
-  private isClaiming = false;
-  private beside: Promise<void> | undefined;
   private mustReconcile = false;
   private reconcileAt = performance.now() + RECONCILE_EVERY_MS;
 
@@ -83,7 +75,6 @@ export class ExchangeLoop {
     if (settlements.length === 0) return;
     this.outbox.add(workerId, ...settlements);
     this.wakeup.ring();
-    if (this.isClaiming && this.outbox.size >= SETTLE_BESIDE) this.beside ??= this.settleBeside();
   }
 
   /** Whether the database did not answer the latest exchange. */
@@ -105,7 +96,6 @@ export class ExchangeLoop {
     this.pause.ring();
     this.ring();
     await this.running;
-    await this.beside;
   }
 
   private async run(): Promise<void> {
@@ -144,12 +134,8 @@ export class ExchangeLoop {
     if (lease === undefined || !lease.held) return false;
     if (this.mustReconcile || performance.now() >= this.reconcileAt) await this.reconcile(lease);
     const lanes = refusals.areSearching ? [] : this.host.lanes(pace.roundTrip);
-    this.isClaiming = lanes.length > 0;
-    const turn = await this.exchanger
-      .exchange(lease.workerId, lease.epoch, lanes, lease)
-      .finally(() => {
-        this.isClaiming = false;
-      });
+    const { workerId, epoch } = lease;
+    const turn = await this.exchanger.exchange(workerId, epoch, lanes, lease);
     this.wakeup.within(this.host.exchanged(turn));
     if (!turn.hasSpare) {
       if (turn.found > 0) this.wakeup.ring();
@@ -163,29 +149,12 @@ export class ExchangeLoop {
     return false;
   }
 
-  /** Settles while a claim is on its way. An error is for the loop to meet: the outbox has everything again. */
-  private async settleBeside(): Promise<void> {
-    await setImmediate(); // with all that end in this turn of the event loop
-    const lease = this.host.currentLease();
-    try {
-      if (lease?.held && !this.exchanger.refusals.areSearching && !this.outage.isOn) {
-        await this.exchanger.exchange(lease.workerId, lease.epoch, [], lease);
-      }
-    } catch {
-      this.wakeup.ring();
-    }
-    this.beside = undefined;
-    this.reportFlushed();
-  }
-
   private reportFlushed(): void {
-    if (this.outbox.size > 0 || this.beside) return;
-    for (const resolve of this.onFlushed.splice(0)) resolve();
+    if (this.outbox.size === 0) for (const resolve of this.onFlushed.splice(0)) resolve();
   }
 
   /** Finds claims whose answer was lost, and shuts out an exchange that may still be on its way. */
   private async reconcile(lease: Lease): Promise<void> {
-    await this.beside; // what it settles is known to nobody else
     const known = [...this.host.heldJobs(lease.workerId), ...this.outbox.jobIds(lease.workerId)];
     const { epoch, released, remaining } = await this.store.reconcile(
       lease.workerId,

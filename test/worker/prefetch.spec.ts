@@ -132,21 +132,18 @@ test('jobs of 300 ms in two slots are not claimed ahead', async () => {
   expect(mostHeld).toBeLessThanOrEqual(3);
 });
 
-test(
-  'jobs that have waited for a second behind a slow one are handed back, and another worker runs them',
-  async () => {
-    const { running, waiting, begunLater } = await stickWithJobsAhead();
-    const ranElsewhere: { id: string; attempt: number }[] = [];
-    await start(async ({ id, attempt }) => ranElsewhere.push({ id, attempt }), { concurrency: 1 });
-    await eventually(
-      () => expect(ranElsewhere.map(({ id }) => id)).toEqual(expect.arrayContaining([...waiting])),
-      { timeout: 5_000 },
-    );
-    expect(new Set(ranElsewhere.map(({ attempt }) => attempt))).toEqual(new Set([1]));
-    expect(begunLater).toEqual([]);
-    await untilJobs(store.observer, [running], { status: 'running', attempts: 1 });
-  },
-);
+test('jobs that have waited for a second behind a slow one are handed back, and another worker runs them', async () => {
+  const { running, waiting, begunLater } = await stickWithJobsAhead();
+  const ranElsewhere: { id: string; attempt: number }[] = [];
+  await start(async ({ id, attempt }) => ranElsewhere.push({ id, attempt }), { concurrency: 1 });
+  await eventually(
+    () => expect(ranElsewhere.map(({ id }) => id)).toEqual(expect.arrayContaining([...waiting])),
+    { timeout: 5_000 },
+  );
+  expect(new Set(ranElsewhere.map(({ attempt }) => attempt))).toEqual(new Set([1]));
+  expect(begunLater).toEqual([]);
+  await untilJobs(store.observer, [running], { status: 'running', attempts: 1 });
+});
 
 test('what was claimed ahead and has not begun is handed back at a stop, with its attempt', async () => {
   const { worker, running, waiting, begunLater } = await stickWithJobsAhead();
