@@ -2,7 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import { PgQueueError } from '../../lib/contracts/errors.js';
 import type { JobStore } from '../../lib/store/job-store.js';
-import type { ExchangeRequest, ExchangeRow } from '../../lib/store/statements/exchange.js';
+import type {
+  ExchangeRequest,
+  ExchangeRow,
+  Settlement,
+} from '../../lib/store/statements/exchange.js';
 import type { ExchangeHost, Turn } from '../../lib/worker/exchange-host.js';
 import { ExchangeLoop } from '../../lib/worker/exchange-loop.js';
 import type { Lease } from '../../lib/worker/lease.js';
@@ -22,6 +26,8 @@ interface Stage {
   readonly turns: Turn[];
   /** Claimed jobs. */
   readonly claimed: string[];
+  /** The jobs that each reconcile knew. */
+  readonly reconciled: (readonly string[])[];
   /** Requests, and how many claimed jobs began, in order. */
   readonly events: string[];
 }
@@ -46,17 +52,32 @@ function startLoop(
   const requests: ExchangeRequest[] = [];
   const turns: Turn[] = [];
   const claimed: string[] = [];
+  const reconciled: (readonly string[])[] = [];
   const events: string[] = [];
   let begun = 0;
+  let held = true;
   const store: Partial<JobStore> = {
     exchange: async (request) => {
       events.push(`request ${requests.push(request)}`);
       const answer = answers[requests.length - 1] ?? found(0);
       return typeof answer === 'function' ? answer(request) : answer;
     },
-    reconcile: async () => ({ epoch: 1, released: 0, remaining: 0 }),
+    reconcile: async (_, known) => ({
+      epoch: reconciled.push(known),
+      released: 0,
+      remaining: 0,
+    }),
   };
-  const lease: Partial<Lease> = { workerId, epoch: 0, held: true };
+  const lease: Partial<Lease> = {
+    workerId,
+    epoch: 0,
+    get held() {
+      return held;
+    },
+    lose: () => {
+      held = false;
+    },
+  };
   const host: ExchangeHost = {
     currentLease: () => lease as Lease,
     lanes: () => {
@@ -78,7 +99,7 @@ function startLoop(
     missingDay: () => {},
   };
   const loop = new ExchangeLoop(store as JobStore, host, { lease: 30_000 }, quiet);
-  stage = { loop, workerId, requests, turns, claimed, events };
+  stage = { loop, workerId, requests, turns, claimed, reconciled, events };
   loop.start();
   return stage;
 }
@@ -89,13 +110,22 @@ quiet.localInstance.log = () => {};
 
 let ids = 0;
 
-/** An answer with that many jobs, of which the last one was found by that look. */
-function found(count: number, { look = 0, took = 0 } = {}): ExchangeRow[] {
+interface Looked {
+  /** Which look found the last job. */
+  readonly look?: number;
+  /** Milliseconds that looking took. */
+  readonly took?: number;
+  /** Milliseconds until the next scheduled job. */
+  readonly dueIn?: number;
+}
+
+/** An answer with that many jobs. */
+function found(count: number, { look = 0, took = 0, dueIn }: Looked = {}): ExchangeRow[] {
   const jobs = Array.from({ length: count }, newJob);
   const position = { priority: 0, runAt: '2031-01-01 00:00:00+00', id: String(ids) };
   const last = count > 0 ? [{ look, position }] : [];
   const progress = { dueAfter: '2031-01-01 00:00:00+00', last, took };
-  return [{ answer: 'alive', dueIn: undefined, progress }, ...jobs];
+  return [{ answer: 'alive', dueIn, progress }, ...jobs];
 }
 
 function newJob(): ExchangeRow {
@@ -103,6 +133,16 @@ function newJob(): ExchangeRow {
   return {
     answer: 'job',
     job: { ...job, priority: 0, attempt: 1, maxAttempts: 5, meta: null, createdAt: 0 },
+  };
+}
+
+const gone = () => Promise.reject(new PgQueueError('DATABASE_TIMEOUT', 'Gone'));
+
+/** The same answer, and beside it the instant at which it was asked for. */
+function timed(times: number[], rows: ExchangeRow[]): Answer {
+  return () => {
+    times.push(performance.now());
+    return rows;
   };
 }
 
@@ -149,7 +189,6 @@ describe('claimed jobs', () => {
   });
 
   test('begin although the next request fails', async () => {
-    const gone = () => Promise.reject(new PgQueueError('DATABASE_TIMEOUT', 'Gone'));
     const { events } = startLoop([found(4), gone], { want: 4 });
     await eventually(() => expect(events).toContain('4 begin'));
     expect(events.slice(0, 3)).toEqual(['request 1', 'request 2', '4 begin']);
@@ -180,12 +219,11 @@ describe('the next look', () => {
 
   test('waits for the share of full looks when the last one took long', async () => {
     const times: number[] = [];
-    const timed = (rows: ExchangeRow[]) => () => {
-      times.push(performance.now());
-      return rows;
-    };
-    const answers = [timed(found(4, { took: 10 })), timed(found(0)), timed(found(0))];
-    const started = startLoop(answers, { want: 4 });
+    const answers = [found(4, { took: 10 }), found(0), found(0)];
+    const started = startLoop(
+      answers.map((rows) => timed(times, rows)),
+      { want: 4 },
+    );
     await eventually(() => expect(started.turns).toHaveLength(3));
     const [first = 0, , third = 0] = times;
     expect(third - first).toBeGreaterThanOrEqual(100);
@@ -208,9 +246,114 @@ describe('the next look', () => {
   });
 
   test('is a full one after a request that was not answered', async () => {
-    const gone = () => Promise.reject(new PgQueueError('DATABASE_TIMEOUT', 'Gone'));
     const started = startLoop([found(4), gone, found(1)], { want: 4 });
     await eventually(() => expect(started.turns).toHaveLength(2));
     expect(looks(started)).toEqual(['full', 'short', 'full']);
+  });
+
+  test('is a full one after a ring that came during a full look', async () => {
+    const ringsMeanwhile = () => {
+      stage.loop.ring();
+      return found(4);
+    };
+    const started = startLoop([ringsMeanwhile, found(1)], { want: 4 });
+    await eventually(() => expect(started.turns).toHaveLength(2));
+    expect(looks(started)).toEqual(['full', 'full']);
+  });
+
+  test('is a full one as soon as it is allowed after a ring that came before', async () => {
+    const times: number[] = [];
+    const ringsMeanwhile = () => {
+      times.push(performance.now());
+      stage.loop.ring();
+      return found(4, { took: 10 });
+    };
+    const answers = [ringsMeanwhile, timed(times, found(1, { look: 1 })), timed(times, found(0))];
+    const started = startLoop(answers, { want: 4 });
+    await eventually(() => expect(started.turns).toHaveLength(3));
+    const [first = 0, , third = 0] = times;
+    expect(third - first).toBeGreaterThanOrEqual(100);
+    expect(looks(started)).toEqual(['full', 'short', 'full']);
+  });
+
+  test('at scheduled jobs that somebody has locked comes after 5 ms, then later and later', async () => {
+    const times: number[] = [];
+    const locked = timed(times, found(0, { dueIn: 0 }));
+    const { turns } = startLoop([locked, locked, locked, locked, locked], { want: 1 });
+    await eventually(() => expect(turns).toHaveLength(6));
+    const pauses = times.slice(1).map((time, i) => time - (times[i] ?? 0));
+    for (const [i, least] of [5, 10, 20, 40].entries()) {
+      expect(pauses[i]).toBeGreaterThanOrEqual(least);
+    }
+    expect(turns.slice(0, 5)).toEqual(
+      Array.from({ length: 5 }, () => ({ found: 1, hasSpare: true, isFull: true })),
+    );
+  });
+});
+
+test.each<[string, number]>([
+  ['dead', 1],
+  ['stale', 2],
+])(
+  'an answer that this worker is %s is no idle turn: it did not look for jobs',
+  async (answer, asked) => {
+    const refused = [{ answer }] as ExchangeRow[];
+    const { turns, requests, loop } = startLoop([refused, found(1)]);
+    await eventually(() => expect(turns).toHaveLength(asked));
+    await loop.stop();
+    expect(turns[0]).toEqual({ found: 0, hasSpare: false, isFull: false });
+    expect(requests.map(({ epoch }) => epoch)).toEqual([0, 1].slice(0, asked));
+  },
+);
+
+describe('settlements', () => {
+  const ended = (count: number): Settlement[] =>
+    Array.from({ length: count }, (_, i) => ({ id: `e${i}`, leaseNo: 1, action: 'release' }));
+  const sent = () => stage.requests.map(({ settlements }) => settlements.length);
+
+  test('that come while a claim is on its way go out together, with the next request', async () => {
+    const endsMeanwhile = () => {
+      for (const settlement of ended(300)) stage.loop.settle(stage.workerId, settlement);
+      return found(1);
+    };
+    const { turns, loop } = startLoop([endsMeanwhile]);
+    await eventually(() => expect(turns).toHaveLength(2));
+    expect(sent()).toEqual([0, 300]);
+    expect(loop.outbox.size).toBe(0);
+  });
+
+  test('are sent again after an error, and until then known to a reconcile', async () => {
+    const { turns, requests, reconciled, claimed, loop, workerId } = startLoop([found(1), gone]);
+    await eventually(() => expect(turns).toHaveLength(1));
+    loop.settle(workerId, ...ended(2));
+    await eventually(() => expect(turns).toHaveLength(2));
+    expect(sent()).toEqual([0, 2, 2]);
+    expect(requests[2]?.settlements).toEqual(ended(2));
+    expect(reconciled).toEqual([[...claimed, 'e0', 'e1']]);
+  });
+
+  test('are flushed when they have been answered, not when they have been sent', async () => {
+    const events: string[] = [];
+    const answersLate = async () => {
+      await eventually(() => expect(events).toContain('asked to flush'));
+      events.push('answered');
+      return found(0);
+    };
+    const { turns, loop, workerId } = startLoop([found(1), answersLate]);
+    await eventually(() => expect(turns).toHaveLength(1));
+    loop.settle(workerId, ...ended(1));
+    await eventually(() => expect(sent()).toEqual([0, 1]));
+    const flushed = loop.flushed().then(() => events.push('flushed'));
+    events.push('asked to flush');
+    await flushed;
+    expect(events).toEqual(['asked to flush', 'answered', 'flushed']);
+  });
+
+  test('are not flushed by an error, but by the answer to the next try', async () => {
+    const { loop, workerId } = startLoop([found(1), gone]);
+    await eventually(() => expect(stage.turns).toHaveLength(1));
+    loop.settle(workerId, ...ended(1));
+    await loop.flushed();
+    expect(sent().slice(0, 3)).toEqual([0, 1, 1]);
   });
 });

@@ -7,6 +7,7 @@ describe('how many jobs to hold beyond the free slots', () => {
     ['as many as the slots end in two round trips', 20, 1, 2, 80],
     ['more for a slow network', 20, 1, 10, 400],
     ['none of jobs of ten seconds in 20 slots', 20, 10_000, 2, 0],
+    ['none of jobs of ten seconds, on a slow network neither', 20, 10_000, 200, 0],
     ['none of jobs of a second in 20 slots on a fast network', 20, 1_000, 2, 0],
     ['only whole ones', 1, 3, 2, 1],
     ['none where every slot is stuck', 0, 1, 2, 0],

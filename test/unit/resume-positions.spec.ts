@@ -217,6 +217,14 @@ describe('a full look', () => {
     expect(stretchesOf(positions.plan([lane], 3_001))).toEqual(['*..-1', '0:7..4', '5:2..*']);
   });
 
+  test('that finds only priority 5 keeps the place of priority 0', () => {
+    const positions = new ResumePositions();
+    exchange(positions, 0, [[0, at(0, 7)]]);
+    positions.lookFully();
+    expect(exchange(positions, 1, [[0, at(5, 9)]]).isFull).toBe(true);
+    expect(stretchesOf(positions.plan([lane], 2))).toEqual(['*..-1', '0:7..4', '5:9..*']);
+  });
+
   test('is not put off by short looks, however long they take', () => {
     const positions = new ResumePositions();
     exchange(positions, 0, [[0, at(0)]]);

@@ -238,6 +238,35 @@ test('kinds that wait for turns of their own are asked for together, for as many
   expect(slots.lanes()[0]).toMatchObject({ only: ['three'], want: 3 });
 });
 
+test('turns that jobs were claimed for are not asked for again before those begin', () => {
+  const slots = slotsOf([handler('own', 'mail', 2), handler('a', 'mail')], { bulk: 4, spare: 4 });
+  const lanesOfOwn = () => slots.lanes().filter(({ only }) => only?.includes('own'));
+  const wants = () => lanesOfOwn().map(({ queue, want }) => [queue, want]);
+  const jobs = [jobOf('own', 'bulk'), jobOf('own', 'bulk')] as const;
+  expect(wants()).toEqual([
+    ['bulk', 2],
+    ['spare', 2],
+  ]);
+  slots.add(jobs[0]);
+  expect(wants()).toEqual([
+    ['bulk', 1],
+    ['spare', 1],
+  ]);
+  slots.add(jobs[1], 1_000);
+  expect(wants()).toEqual([]);
+  expect(slots.claimedBefore(1_000)).toEqual([jobs[0]]);
+  expect(wants()).toHaveLength(2);
+  expect(slots.begin()).toEqual([jobs[1]]);
+  slots.add(jobs[0]);
+  expect(slots.begin()).toEqual([jobs[0]]);
+  expect(wants()).toEqual([]);
+  for (const job of jobs) slots.release(job);
+  expect(wants()).toEqual([
+    ['bulk', 2],
+    ['spare', 2],
+  ]);
+});
+
 test('a job of a queue that is not served is refused, since its slot could never be given back', () => {
   const slots = slotsOf([handler('a', 'mail')], { mail: 1 });
   expect(() => slots.add(jobOf('a', 'bulk'))).toThrow(/bulk/);
@@ -273,6 +302,35 @@ describe('ahead of the slots', () => {
   test('nothing is claimed without a round trip', () => {
     const slots = fast([handler('a', 'mail')], a, 20);
     expect(slots.lanes(0, 2)).toEqual([{ queue: 'mail', want: 20 }]);
+  });
+
+  test('nothing is claimed after 20 jobs of 10 s that end together, beside a queue that is busy all the time', () => {
+    const handlers = [handler('long', 'bulk'), handler('a', 'mail')];
+    const slots = slotsOf(handlers, { bulk: 20, mail: 20 });
+    const long = Array.from({ length: 20 }, () => jobOf('long', 'bulk'));
+    const wants = (now: number) => slots.lanes(2, now).map(({ queue, want }) => [queue, want]);
+    for (const job of long) slots.add(job);
+    slots.begin(0);
+    for (let now = 0; now < 10_000; now += 2) {
+      const short = jobOf('a', 'mail');
+      slots.add(short, now);
+      slots.begin(now);
+      slots.release(short, now + 2);
+      expect(wants(now + 2)).toEqual([['mail', 20 + ahead]]);
+    }
+    for (const job of long) slots.release(job, 10_000);
+    expect(wants(10_000)).toEqual([
+      ['bulk', 20],
+      ['mail', 20 + ahead],
+    ]);
+  });
+
+  test('nothing is claimed for a slot whose job is far longer than the others', () => {
+    const slots = fast([handler('a', 'mail')], a, 20);
+    slots.add({ ...a }, 2);
+    slots.begin(2);
+    expect(slots.lanes(2, 102)).toEqual([{ queue: 'mail', want: 19 + prefetchOf(20, 2, 2) }]);
+    expect(slots.lanes(2, 103)).toEqual([{ queue: 'mail', want: 19 + prefetchOf(19, 2, 2) }]);
   });
 
   test('a kind with slots of its own counts by itself', () => {
