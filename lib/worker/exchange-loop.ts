@@ -12,6 +12,7 @@ import { Wakeup } from './wakeup.js';
 /** Claims whose answer was lost are looked for after every broken connection, and this often anyway. */
 const RECONCILE_EVERY_MS = 5 * 60_000;
 const RECONCILE_AGAIN_MS = 5_000;
+
 /**
  * Settles and claims, one exchange after the other: while one is on its way, results pile up, and they go
  * out together with the request for as many jobs as there are free slots. No number of errors ends it.

@@ -47,10 +47,13 @@ export class ResumePositions {
   private readonly lanes = new Map<string, LaneState>();
   private readonly scheduled: FullLook = { ...AT_ONCE };
   private dueAfter: string | undefined;
+  /** The lanes of the latest plan: what is not asked for now keeps its wish, and nobody waits for it. */
+  private asked: readonly LaneState[] = [];
 
   plan(lanes: readonly Lane[], now: number): LookPlan {
     if (lanes.length === 0) return NO_LOOKS;
     const looks: Look[] = [];
+    this.asked = lanes.map((lane) => this.stateOf(keyOf(lane)));
     const states = lanes.map((lane, index) => {
       const key = keyOf(lane);
       const state = this.stateOf(key);
@@ -84,9 +87,12 @@ export class ResumePositions {
     for (const look of this.fullLooks()) look.isWished = true;
   }
 
-  /** Milliseconds until every full look that is wished for is allowed; undefined if none is. */
+  /**
+   * Milliseconds until every full look that is wished for is allowed, of what was asked for last; undefined if
+   * none is wished for.
+   */
   fullLookIn(now: number): number | undefined {
-    const wished = this.fullLooks().filter(({ isWished }) => isWished);
+    const wished = [this.scheduled, ...this.asked].filter(({ isWished }) => isWished);
     if (wished.length === 0) return undefined;
     return Math.max(0, ...wished.map(({ notBefore }) => notBefore - now));
   }

@@ -5,6 +5,7 @@ import type { JobStore } from '../../lib/store/job-store.js';
 import type {
   ExchangeRequest,
   ExchangeRow,
+  Lane,
   Settlement,
 } from '../../lib/store/statements/exchange.js';
 import type { ExchangeHost, Turn } from '../../lib/worker/exchange-host.js';
@@ -41,12 +42,14 @@ interface Settings {
   readonly want?: number;
   /** When to look again if nothing rings, in milliseconds. */
   readonly pollIn?: number;
+  /** What to ask for by how many jobs are claimed, in place of one lane. */
+  readonly lanes?: (claimed: number) => readonly Lane[];
 }
 
 /** A loop with ten slots whose jobs run for ever. */
 function startLoop(
   answers: readonly Answer[],
-  { want = SLOTS, pollIn = HOUR_MS }: Settings = {},
+  { want = SLOTS, pollIn = HOUR_MS, lanes }: Settings = {},
 ): Stage {
   const workerId = randomUUID();
   const requests: ExchangeRequest[] = [];
@@ -81,6 +84,7 @@ function startLoop(
   const host: ExchangeHost = {
     currentLease: () => lease as Lease,
     lanes: () => {
+      if (lanes) return [...lanes(claimed.length)];
       const free = SLOTS - claimed.length;
       return free > 0 ? [{ queue: 'q', want: Math.min(want, free) }] : [];
     },
@@ -237,6 +241,20 @@ describe('the next look', () => {
     loop.ring();
     await eventually(() => expect(turns).toHaveLength(5));
     expect(looks(started)).toEqual(['full', 'short', 'short', 'full', 'full']);
+  });
+
+  test('waits for no lane that is not asked for any more', async () => {
+    const own: Lane = { queue: 'q', only: ['own'], want: 1 };
+    const others: Lane = { queue: 'q', except: ['own'], want: 3 };
+    const { loop, turns } = startLoop([found(1)], {
+      lanes: (claimed) => (claimed === 0 ? [own, others] : [others]),
+    });
+    await eventually(() => expect(turns).toHaveLength(1));
+    loop.ring();
+    await eventually(() => expect(turns.length).toBeGreaterThan(1));
+    // A loop that spins takes hundreds of turns of its own in these of the event loop.
+    for (let turn = 0; turn < 200; turn += 1) await new Promise(setImmediate);
+    expect(turns.length).toBeLessThanOrEqual(3);
   });
 
   test('is a full one when a ring was waited for in vain', async () => {

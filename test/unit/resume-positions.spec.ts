@@ -182,6 +182,21 @@ describe('a full look', () => {
     expect(positions.fullLookIn(200)).toBeUndefined();
   });
 
+  test('is not waited for in a lane that is not asked for now', () => {
+    const own: Lane = { queue: 'mail', only: ['own'], want: 1 };
+    const others: Lane = { queue: 'mail', except: ['own'], want: 3 };
+    const positions = new ResumePositions();
+    exchange(positions, 0, [], { lanes: [own, others] });
+    positions.lookFully();
+    exchange(positions, 1, [], { lanes: [others] });
+    expect(positions.fullLookIn(1)).toBeUndefined();
+    // It keeps its wish until it is.
+    expect(positions.plan([own, others], 2).lanes.map(({ isFull }) => isFull)).toEqual([
+      true,
+      false,
+    ]);
+  });
+
   test('is made for a wish that came before it was allowed', () => {
     const positions = new ResumePositions();
     exchange(positions, 0, [], { took: 20 });
