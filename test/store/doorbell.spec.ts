@@ -423,22 +423,24 @@ describe('while an enqueuer is just looking whether anybody waits', () => {
 test('enqueues that are cancelled anywhere leave no lock behind', async () => {
   const random = seededRandom(SEED);
   let cancelled = 0;
-  for (let round = 0; round < 400; round++) {
+  for (let round = 0; round < 300; round++) {
     await enqueuer.begin();
-    await enqueuer.query(`set local statement_timeout = ${1 + Math.floor(random() * 3)}`);
+    await enqueuer.query(`set local statement_timeout = ${1 + Math.floor(random() * 5)}`);
     try {
-      await insertInto(enqueuer, 20 + Math.floor(random() * 80));
+      // Long enough for any machine, and nearly all of it is the trigger.
+      await enqueuer.query(`do $do$ begin
+        for n in 1..20 loop
+          insert into pgqueue.jobs (kind, queue)
+            select 'k', 'q' || q from generate_series(1, ${50 + Math.floor(random() * 50)}) as q;
+        end loop;
+      end $do$`);
     } catch (error) {
       expect(error).toMatchObject({ code: '57014' });
       cancelled += 1;
     }
     await enqueuer.rollback();
-    expect({ seed: SEED, round, locks: await locksOf(enqueuer) }).toEqual({
-      seed: SEED,
-      round,
-      locks: 0,
-    });
+    const left = { seed: SEED, round, locks: await locksOf(enqueuer) };
+    expect(left).toEqual({ ...left, locks: 0 });
   }
-  process.stdout.write(`${cancelled} of 400 enqueues were cancelled\n`);
-  expect(cancelled).toBeGreaterThan(20);
+  expect(cancelled).toBeGreaterThan(200);
 });
