@@ -83,6 +83,7 @@ export class Doorbell {
           return this.ring(); // and try again after that turn
         }
         await sleep(ASK_AGAIN_MS);
+        if (!isCurrent()) return; // else this would take again what was let go meanwhile
         ({ refused, enqueuing: before } = await this.listener.ask(wait, this.queues));
       }
       for (let ms = ENDED_MS.first; before.length > 0 && isCurrent(); ms *= 2) {
