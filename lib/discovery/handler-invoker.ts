@@ -92,7 +92,7 @@ export class HandlerInvoker {
   }
 }
 
-/** As Nest calls a method to which nothing is bound, without what it does for the rest: 3 µs a job. */
+/** As Nest calls a method to which nothing is bound, without what it does for the rest. */
 function directly(callback: Host[string], host: Host): Run {
   return async (job) => {
     const result = await callback.call(host, job.payload, job);

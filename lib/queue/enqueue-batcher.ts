@@ -18,8 +18,8 @@ const FAULT_OF_ONE = /^(22|23|42|44|54|P0)/;
 
 /**
  * Folds enqueues that are made at the same time: while one INSERT is on its way the next calls pile up, and go
- * together. Twenty calls in flight cost two commits instead of twenty: of 1.4 k/s for one call at a time came 23 k/s. Each call is
- * answered after its commit, and a bad one fails alone.
+ * together. One call at a time came to 1.4 k/s, twenty at a time come to 23 k/s. Each call is answered after
+ * its commit, and a bad one fails alone.
  *
  * Jobs with a dedupe key go apart from the others: an insert waits for whoever holds its key in a transaction
  * that is still open.

@@ -508,7 +508,7 @@ begin
   v_now := clock_timestamp();
   select epoch, dead_at, kinds into v_worker from "pgqueue".workers where id = p_worker;
 
-  -- Nothing is asked in vain: a statement costs 10 µs, and four times that after a moment of rest.
+  -- Nothing is asked in vain: three statements less took an exchange of nothing from 48 to 35 µs.
   if p_done <> '{}' then
     for v_lease, v_keep in
       select distinct d.lease, d.keep from unnest(p_leases, p_keeps) as d(lease, keep)
@@ -599,7 +599,7 @@ begin
       end if;
       if v_next is null or v_next > v_now then v_due_after := v_now; end if;
       v_from := v_from - interval '1 us'; -- positions are exclusive
-      -- Of 200 kinds a list costs 2 µs a row, and an object, which is searched by halves, 0.2.
+      -- Of 200 kinds a list costs 1.3 µs a row, and an object, which is searched by halves, 0.15.
       v_all := (select jsonb_object_agg(k, null) from unnest(v_worker.kinds) as k);
       for look in
         select l.ordinal, l.lane, l.queue, l.of_kinds, l.not_kinds, l.want, l.slots, l.free,

@@ -87,7 +87,7 @@ export class Exchanger {
     } catch (error) {
       if (isBadData(error) && !isMissingDay(error) && settlements.length > 0) {
         this.refusals.refused(workerId, settlements, lanes.length > 0, error);
-        this.events.again();
+        this.lookFully(); // what this look would have found
         return NOTHING_ASKED;
       }
       this.outbox.add(workerId, ...settlements);
@@ -181,7 +181,7 @@ export class Exchanger {
   private divertHistory(): void {
     this.overflowUntil = performance.now() + OVERFLOW_MS;
     this.host.missingDay();
-    this.events.again();
+    this.lookFully();
   }
 }
 

@@ -53,8 +53,8 @@ end $fn$;
 -- Ends jobs that succeeded under one lease number, as far as they are this worker's, and answers which those
 -- were. p_result_ids and p_results are parallel, and null where no job has a result, which spares most batches
 -- a join.
--- Hardly ever has anybody else locked such a row, so it is deleted without being locked before: that cost 2 µs
--- of 14 a job. If somebody has, those rows are passed over by a second try.
+-- Hardly ever has anybody else locked such a row, so it is deleted without being locked before: that was one
+-- more pass over the rows, and 50 of 686 bytes of WAL a job. If somebody has, those rows are passed over by a second try.
 create function pgqueue.settle_v1(
   p_worker uuid, p_lease int, p_ids bigint[], p_keep boolean, p_result_ids bigint[], p_results jsonb[],
   p_overflow boolean
