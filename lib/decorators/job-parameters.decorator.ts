@@ -6,7 +6,7 @@ import {
 } from '@nestjs/common';
 import { PgQueueError } from '../contracts/errors.js';
 import { getJob, isJobExecution } from './job-execution.js';
-import { ownParameters, PARAMETERS_KEY, PAYLOAD_PARAMETER } from './metadata.js';
+import { CURRENT_JOB, ownParameters, PARAMETERS_KEY, PAYLOAD_PARAMETER } from './metadata.js';
 
 /**
  * Gives the payload to this parameter of a job handler. Only needed to bind pipes to the payload alone,
@@ -43,7 +43,7 @@ export function JobPayload(...pipes: (Type<PipeTransform> | PipeTransform)[]): P
 
 /** Gives the `JobContext` to this parameter of a job handler; `undefined` if something else calls the method. */
 export function CurrentJob(): ParameterDecorator {
-  return currentJob();
+  return currentJob(CURRENT_JOB);
 }
 
 const currentJob = createParamDecorator((_data: unknown, context: ExecutionContext) =>

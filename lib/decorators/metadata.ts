@@ -13,6 +13,9 @@ export const PARAMETERS_KEY = '__routeArguments__';
 /** Nest's number of the parameter type "body": `ValidationPipe` checks these, but not those of other types. */
 export const PAYLOAD_PARAMETER = 3;
 
+/** The data of a parameter that is given the job, by which it is known. */
+export const CURRENT_JOB = 'nestjs-pg-queue:job';
+
 /** What pipes, guards, interceptors and filters get from `context.getType()` while a job runs. */
 export const JOB_CONTEXT_TYPE = 'pg-queue';
 
@@ -29,6 +32,7 @@ export interface HandlerMetadata {
 export interface ParameterMetadata {
   readonly index: number;
   readonly pipes?: readonly unknown[];
+  readonly data?: unknown;
 }
 
 /**

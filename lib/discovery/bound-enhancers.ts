@@ -1,6 +1,11 @@
 import type { ApplicationConfig } from '@nestjs/core';
 import { PgQueueError } from '../contracts/errors.js';
-import { PARAMETERS_KEY, type ParameterMetadata } from '../decorators/metadata.js';
+import {
+  CURRENT_JOB,
+  PARAMETERS_KEY,
+  PAYLOAD_PARAMETER,
+  type ParameterMetadata,
+} from '../decorators/metadata.js';
 import { isPerJob, type FoundHandler } from './handler-explorer.js';
 
 /** Nest's own metadata keys, the same since its version 5; neither major exports them at the root. */
@@ -18,14 +23,26 @@ export function hasFilter(found: FoundHandler): boolean {
   return boundTo(found, 'filter').length > 0;
 }
 
-/** Whether Nest has anything to do between the queue and the method: enhancers, or decorated parameters. */
-export function needsNest(found: FoundHandler): boolean {
+/** What a parameter of a handler is given. */
+export type Argument = 'payload' | 'job' | 'nothing';
+
+/**
+ * What to call a method with to which nothing is bound. Undefined: Nest has something to do between the queue
+ * and the method, enhancers or parameters of other decorators.
+ */
+export function plainArguments(found: FoundHandler): Argument[] | undefined {
   const { options, classRef, method } = found;
-  return (
-    options.globalEnhancers === true ||
-    metadata(PARAMETERS_KEY, classRef, method) !== undefined ||
-    (Object.keys(KEYS) as Role[]).some((role) => boundTo(found, role).length > 0)
-  );
+  const isBound = (Object.keys(KEYS) as Role[]).some((role) => boundTo(found, role).length > 0);
+  if (isBound || options.globalEnhancers) return undefined;
+  const parameters = metadata<Record<string, ParameterMetadata>>(PARAMETERS_KEY, classRef, method);
+  if (parameters === undefined) return ['payload', 'job']; // a mixin that copies methods leaves them behind
+  const plain: Argument[] = [];
+  for (const [key, { index, data }] of Object.entries(parameters)) {
+    if (key === `${PAYLOAD_PARAMETER}:${index}`) plain[index] = 'payload';
+    else if (data === CURRENT_JOB) plain[index] = 'job';
+    else return undefined;
+  }
+  return Array.from(plain, (argument = 'nothing') => argument);
 }
 
 /**

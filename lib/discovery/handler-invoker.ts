@@ -12,7 +12,12 @@ import { isObservable, lastValueFrom } from 'rxjs';
 import { PgQueueError } from '../contracts/errors.js';
 import type { JobContext } from '../contracts/job.js';
 import { JOB_CONTEXT_TYPE, PARAMETERS_KEY, PAYLOAD_PARAMETER } from '../decorators/metadata.js';
-import { hasFilter, needsNest, refuseEnhancersThatCannotRun } from './bound-enhancers.js';
+import {
+  hasFilter,
+  plainArguments,
+  refuseEnhancersThatCannotRun,
+  type Argument,
+} from './bound-enhancers.js';
 import { isPerJob, type FoundHandler } from './handler-explorer.js';
 
 /** Calls a handler with everything that Nest binds to it. */
@@ -61,7 +66,8 @@ export class HandlerInvoker {
     const creator = this.creatorFor(found);
     if (isPerJob(found.wrapper)) return (job) => this.runOnFreshHost(found, creator, job);
     const host = found.wrapper.instance as Host;
-    if (!needsNest(found)) return directly(methodOf(found, host), host);
+    const plain = this.container && plainArguments(found);
+    if (plain) return directly(methodOf(found, host), host, plain);
     const call = contextOf(found, creator, host);
     return (job) => call(job.payload, job);
   }
@@ -93,9 +99,13 @@ export class HandlerInvoker {
 }
 
 /** As Nest calls a method to which nothing is bound, without what it does for the rest. */
-function directly(callback: Host[string], host: Host): Run {
+function directly(callback: Host[string], host: Host, plain: readonly Argument[]): Run {
   return async (job) => {
-    const result = await callback.call(host, job.payload, job);
+    const values = { payload: job.payload, job, nothing: undefined };
+    const result = await callback.apply(
+      host,
+      plain.map((argument) => values[argument]),
+    );
     return isObservable(result) ? lastValueFrom(result) : result;
   };
 }

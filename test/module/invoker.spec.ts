@@ -467,6 +467,53 @@ describe('parameters', () => {
     expect(await run(table, 'half', 1)).toEqual([1, 'half']);
   });
 
+  it('keep the method out of the pipeline of Nest where nothing else is bound to it', async () => {
+    const callers = (): unknown => new Error('who calls?').stack;
+    @UseGuards(
+      new (class {
+        canActivate = () => true;
+      })(),
+    )
+    class Guarded {
+      @JobHandler('guarded')
+      handle() {
+        return callers();
+      }
+    }
+    class Plain {
+      @JobHandler('none')
+      none() {
+        return callers();
+      }
+      @JobHandler('payload')
+      ofPayload(_payload: unknown) {
+        return callers();
+      }
+      @JobHandler('both')
+      ofBoth(_payload: unknown, _job: JobContext) {
+        return callers();
+      }
+      @JobHandler('swapped')
+      swapped(@CurrentJob() _job: JobContext, @JobPayload() _payload: unknown) {
+        return callers();
+      }
+      @JobHandler('custom')
+      custom(_payload: unknown, _job: JobContext, @Tenant() _tenant: string) {
+        return callers();
+      }
+    }
+    const table = await handlersOf({ providers: [Guarded, Plain] });
+    const pipeline = expect.stringContaining('external-context-creator');
+    for (const kind of ['none', 'payload', 'both', 'swapped']) {
+      expect([kind, await run(table, kind)]).toEqual([
+        kind,
+        expect.not.stringContaining('external-context-creator'),
+      ]);
+    }
+    for (const kind of ['guarded', 'custom'])
+      expect([kind, await run(table, kind)]).toEqual([kind, pipeline]);
+  });
+
   it('may be decorated by the application', async () => {
     const table = await handlersOf({ controllers: [Mixed] });
     expect(await run(table, 'custom', 1)).toEqual([1, 'custom', 'tenant of custom']);
