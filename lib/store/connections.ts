@@ -1,8 +1,9 @@
+import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import { PgQueueError } from '../contracts/errors.js';
 import type { PoolClientLike, PoolLike } from '../contracts/options.js';
 import { within } from '../contracts/within.js';
-import { isAnswer, isConnectionUnusable } from './errors.js';
+import { isAnswer, isConnectionUnusable, isLostPreparation } from './errors.js';
 import { TEXT_TYPES, type Statement, type TextRow } from './statement.js';
 
 /** Nothing that this package sends may wait longer than this for the database, unless it says so itself. */
@@ -15,6 +16,12 @@ interface Ending {
   end(): Promise<void>;
 }
 
+interface Query {
+  readonly text: string;
+  readonly values: readonly unknown[];
+  readonly name?: string;
+}
+
 const TEAR_DOWN_LIMIT_MS = 500;
 
 /**
@@ -24,6 +31,9 @@ const TEAR_DOWN_LIMIT_MS = 500;
 export class Connections {
   /** Whether a connection's default isolation differs from READ COMMITTED. Found at its first use. */
   private readonly mustSetIsolation = new WeakMap<Client, boolean>();
+
+  /** Whether a session of ours is the same one of the server from one statement to the next. */
+  private keepsPrepared = true;
 
   /** Counts the broken connections, and for each client how many there were when it was made. */
   private breaks = 0;
@@ -56,9 +66,7 @@ export class Connections {
       values: statement.values(params),
       types: TEXT_TYPES,
     };
-    const { rows } = await this.withClient((client) =>
-      within(limit, this.send(client, query), () => noAnswer(limit)),
-    );
+    const rows = await this.rowsOf(query, statement.isHot ?? false, limit);
     return rows.map((row) => statement.row(row));
   }
 
@@ -85,6 +93,20 @@ export class Connections {
     await within(TEAR_DOWN_LIMIT_MS, ended, queueClosed).catch(ignore);
   }
 
+  private async rowsOf(query: Query, isHot: boolean, limit: number): Promise<TextRow[]> {
+    const named = isHot && this.keepsPrepared ? { ...query, name: nameOf(query.text) } : query;
+    try {
+      const { rows } = await this.withClient((client) =>
+        within(limit, this.send(client, named), () => noAnswer(limit)),
+      );
+      return rows;
+    } catch (error) {
+      if (!isLostPreparation(error) || named === query) throw error;
+      this.keepsPrepared = false;
+      return this.rowsOf(query, false, limit);
+    }
+  }
+
   private async withClient<T>(work: (client: Client) => Promise<T>): Promise<T> {
     const client = await this.checkOut();
     this.out.add(client);
@@ -102,7 +124,7 @@ export class Connections {
     }
   }
 
-  private async send(client: Client, query: object): Promise<{ rows: TextRow[] }> {
+  private async send(client: Client, query: Query): Promise<{ rows: TextRow[] }> {
     // `pg` takes a configuration in place of the text; the narrow interface of a pool does not say so.
     const ask = () => client.query(query as unknown as string);
     try {
@@ -163,6 +185,11 @@ export class Connections {
   private readonly listen = (client: Client): void => {
     if (!client.listeners('error').includes(ignore)) client.on('error', ignore);
   };
+}
+
+/** The same text has the same name everywhere, so that behind a pooler nobody runs another statement by it. */
+function nameOf(text: string): string {
+  return `pgqueue_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
 }
 
 /** An error after which ROLLBACK was answered: the client is as good as before. */

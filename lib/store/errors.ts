@@ -29,6 +29,14 @@ export function isConnectionUnusable(error: unknown): boolean {
   return !isAnswer(error) || FATAL_STATES.some((state) => code.startsWith(state));
 }
 
+/**
+ * The server session is not the one that prepared the statement, or somebody else prepared it there: a pooler
+ * stands between. Nothing was executed.
+ */
+export function isLostPreparation(error: unknown): boolean {
+  return ['26000', '42P05'].includes(errorCode(error) ?? '');
+}
+
 /** Errors of values (data, constraints, limits of size): sending the same again fails again. */
 export function isBadData(error: unknown): boolean {
   return /^(22|23|42804|54)/.test(errorCode(error) ?? '');

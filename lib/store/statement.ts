@@ -7,6 +7,8 @@ export const TEXT_TYPES = { getTypeParser: () => (value: string) => value };
 /** One statement: its text, how parameters become values, and what its rows mean. */
 export interface Statement<Params, Row> {
   readonly text: string;
+  /** Sent so often that the server keeps it parsed and planned: 0.2 of the 2.5 ms of a lone claim. */
+  readonly isHot?: boolean;
   readonly values: (params: Params) => unknown[];
   readonly row: (row: TextRow) => Row;
 }

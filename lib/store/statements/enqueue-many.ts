@@ -31,6 +31,7 @@ export interface EnqueueRequest {
 
 /** All or nothing. A fixed number of parameters, however many jobs, and one row for all answers. */
 export const enqueueMany = statement<EnqueueRequest, EnqueuedRow[]>({
+  isHot: true,
   // Everything as text, since this one may run on a client whose type parsers are not ours.
   text: /* sql */ `
     select ids::text, inserted::text

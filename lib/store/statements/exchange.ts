@@ -115,6 +115,7 @@ export type ExchangeRow =
 
 /** Settle and claim, see migrations/0004-exchange. */
 export const exchange = statement<ExchangeRequest, ExchangeRow>({
+  isHot: true,
   text: /* sql */ `
     select answer, id, lease_no, queue, kind, payload, priority, attempt, max_attempts, meta,
            ${epochMs('created_at')} as created_at, due_in
