@@ -3,7 +3,7 @@ export type { BackoffOptions, RetryableRule } from './contracts/backoff.js';
 export type { Duration } from './contracts/duration.js';
 export type { EnqueueOptions, EnqueueResult, JobOptions, NewJob } from './contracts/enqueue.js';
 export { InvalidJobError, PgQueueError, type PgQueueErrorCode } from './contracts/errors.js';
-export type { JobHandlerOptions } from './contracts/handler.js';
+export type { HandlerLimit, JobHandlerOptions } from './contracts/handler.js';
 export type {
   JobContext,
   JobErrorRecord,
@@ -12,6 +12,7 @@ export type {
   JobStatus,
   PayloadOf,
 } from './contracts/job.js';
+export type { Limit, LimitOptions, LimitRecord } from './contracts/limits.js';
 export type { JobKinds } from './contracts/job-kinds.js';
 export type { PgQueueOptions, PoolLike, WorkerOptions } from './contracts/options.js';
 export type {
@@ -29,4 +30,5 @@ export { getJob, isJobExecution, type JobExecutionType } from './decorators/job-
 export { JobHandler } from './decorators/job-handler.decorator.js';
 export { CurrentJob, JobPayload } from './decorators/job-parameters.decorator.js';
 export { PgQueueModule } from './pg-queue.module.js';
+export type { Limits } from './queue/limits.js';
 export { QueueService } from './queue/queue.service.js';

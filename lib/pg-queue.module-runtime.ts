@@ -66,6 +66,7 @@ export class QueueRuntime {
     this.handlers = handlers;
     try {
       await this.prepareSchema();
+      await this.declareLimits();
     } catch (error) {
       await this.database.close();
       throw error;
@@ -114,6 +115,25 @@ export class QueueRuntime {
         // History goes to the overflow table until the housekeeping succeeds.
         this.logger.warn(`The history's days could not be made: ${describeError(error).message}`);
       });
+    }
+  }
+
+  /** Before the first claim, which they hold for. */
+  private async declareLimits(): Promise<void> {
+    const limits = [
+      ...this.options.limits,
+      ...[...this.handlers.values()].flatMap((h) => h.limits),
+    ];
+    const names = limits.map(({ name }) => name);
+    const twice = names.find((name, index) => names.indexOf(name) !== index);
+    if (twice !== undefined) {
+      throw new PgQueueError(
+        'INVALID_OPTION',
+        `Two limits are called '${twice}'. Give one of them another \`name\`.`,
+      );
+    }
+    for (const limit of limits) {
+      await this.patiently(() => this.store.setLimit(limit, { declared: true }));
     }
   }
 

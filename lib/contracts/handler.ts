@@ -1,6 +1,7 @@
 import type { BackoffOptions, RetryableRule } from './backoff.js';
 import type { Duration } from './duration.js';
 import type { JobContext } from './job.js';
+import type { LimitOptions, LimitRecord } from './limits.js';
 
 /** Options of `@JobHandler`. */
 export interface JobHandlerOptions {
@@ -23,9 +24,17 @@ export interface JobHandlerOptions {
   readonly retryable?: RetryableRule | undefined;
   /** The named instance that this handler belongs to. Default: the one without a name. */
   readonly instance?: string | undefined;
+  /**
+   * How many jobs of this kind run and how often they begin, over all workers: one limit, or several that hold
+   * together. A name that is not given is the kind, and `by`.
+   */
+  readonly limits?: HandlerLimit | readonly HandlerLimit[] | undefined;
   /** Whether global guards, interceptors, pipes and filters run too. Default false: they are written for HTTP. */
   readonly globalEnhancers?: boolean | undefined;
 }
+
+/** A limit of one kind. */
+export type HandlerLimit = LimitOptions & { readonly name?: string | undefined };
 
 /** A handler as the worker sees it: a plain function with every setting resolved. */
 export interface RegisteredHandler {
@@ -39,6 +48,7 @@ export interface RegisteredHandler {
   readonly timeout: number | undefined;
   readonly keepDone: boolean;
   readonly retryable: RetryableRule;
+  readonly limits: readonly LimitRecord[];
   /** `Class.method`, for messages. */
   readonly origin: string;
   /** Runs the method with everything that Nest binds to it; resolves to what it returned. */

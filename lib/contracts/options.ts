@@ -1,5 +1,6 @@
 import type { RetryableRule } from './backoff.js';
 import type { Duration } from './duration.js';
+import type { Limit, LimitRecord } from './limits.js';
 
 /** What the package needs of an existing pool; `pg.Pool` has it, of whatever version. */
 export interface PoolLike {
@@ -71,6 +72,8 @@ export interface PgQueueOptions {
    * 408, 425 and 429.
    */
   readonly retryable?: RetryableRule | undefined;
+  /** How many jobs run and how often they begin, over all workers; a handler can have its own. */
+  readonly limits?: readonly Limit[] | undefined;
 }
 
 /** The options of the worker with every default filled in; durations in milliseconds. */
@@ -98,4 +101,5 @@ export interface ResolvedOptions {
   readonly keepDone: number | false;
   readonly keepFailed: number | false;
   readonly retryable: RetryableRule | undefined;
+  readonly limits: readonly LimitRecord[];
 }

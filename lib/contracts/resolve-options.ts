@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { checkedLimit, type Limit, type LimitRecord } from './limits.js';
 import {
   checkConnectionString,
   duration,
@@ -45,6 +46,7 @@ const OPTION_NAMES = [
   'keepDone',
   'keepFailed',
   'retryable',
+  'limits',
 ] as const satisfies readonly (keyof PgQueueOptions)[];
 
 const WORKER_OPTION_NAMES = [
@@ -96,6 +98,7 @@ export function resolveOptions(options: PgQueueOptions): ResolvedOptions {
     keepDone: resolveKeep('keepDone', options.keepDone, DEFAULTS.keepDone),
     keepFailed: resolveKeep('keepFailed', options.keepFailed, DEFAULTS.keepFailed),
     retryable: resolveFunction('retryable', options.retryable),
+    limits: resolveLimits(options.limits),
   };
 }
 
@@ -216,6 +219,11 @@ function resolveSchema(schema: string | undefined): string {
 
 function resolveKeep(option: string, value: unknown, otherwise: number): number | false {
   return value === false ? false : duration(option, value, otherwise);
+}
+
+function resolveLimits(limits: PgQueueOptions['limits'] = []): LimitRecord[] {
+  if (!Array.isArray(limits)) throw invalid('limits', limits, 'a list of limits');
+  return limits.map((limit: Limit, index) => checkedLimit(`limits[${index}]`, limit));
 }
 
 function resolveFunction<F>(option: string, value: F | undefined): F | undefined {

@@ -1,5 +1,6 @@
 import type { BackoffOptions } from '../contracts/backoff.js';
-import type { JobHandlerOptions, RegisteredHandler } from '../contracts/handler.js';
+import type { HandlerLimit, JobHandlerOptions, RegisteredHandler } from '../contracts/handler.js';
+import { checkedLimit, type LimitRecord } from '../contracts/limits.js';
 import {
   duration,
   invalid,
@@ -20,6 +21,7 @@ const OPTION_NAMES = [
   'timeout',
   'keepDone',
   'retryable',
+  'limits',
   'instance',
   'globalEnhancers',
 ] as const satisfies readonly (keyof JobHandlerOptions)[];
@@ -53,7 +55,17 @@ export function resolveHandlerOptions(
     timeout: timeout === undefined ? undefined : duration('timeout', timeout, 0, 1),
     keepDone: keepDone ?? defaults.keepDone,
     retryable: retryable ?? defaults.retryable,
+    limits: limitsOf(kind, options.limits),
   };
+}
+
+function limitsOf(kind: string, limits: JobHandlerOptions['limits'] = []): LimitRecord[] {
+  return [limits].flat().map((limit: HandlerLimit) => {
+    if (!isPlainObject(limit)) throw invalid('limits', limit, 'a limit, or a list of limits');
+    refuseUnknown('options of a limit', limit, ['name', 'by', 'maxRunning', 'rate']);
+    const name = limit.name ?? (limit.by === undefined ? kind : `${kind} by ${limit.by}`);
+    return checkedLimit('limits', { ...limit, name, kinds: [kind] });
+  });
 }
 
 function checkedBackoff(backoff: BackoffOptions): BackoffOptions {

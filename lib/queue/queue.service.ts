@@ -13,6 +13,7 @@ import type {
 import type { QueueTransaction, TransactionHandle } from '../contracts/transaction.js';
 import type { JobStore } from '../store/job-store.js';
 import type { EnqueuedRow, JobRow } from '../store/statements/enqueue-many.js';
+import { Limits } from './limits.js';
 import { EnqueueBatcher } from './enqueue-batcher.js';
 import { checkedFilter, checkedId, checkedOptions } from './arguments.js';
 import {
@@ -37,10 +38,13 @@ export interface QueueServicePorts {
 /** Enqueues jobs and looks after them. Inject it anywhere; a named instance with `@InjectQueue('name')`. */
 @Injectable()
 export class QueueService {
+  /** How many jobs run and how often they begin, over all workers. */
+  readonly limits: Limits;
   private readonly batcher: EnqueueBatcher;
 
   /** @internal */
   constructor(private readonly ports: QueueServicePorts) {
+    this.limits = new Limits(ports.store);
     this.batcher = new EnqueueBatcher((jobs, lockTimeout) =>
       ports.store.enqueueMany(jobs, { lockTimeout }),
     );

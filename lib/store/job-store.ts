@@ -1,4 +1,5 @@
 import type { JobRecord } from '../contracts/job.js';
+import type { LimitRecord } from '../contracts/limits.js';
 import type { CancelOutcome, FailedFilter } from '../contracts/queue.js';
 import type { TransactionHandle } from '../contracts/transaction.js';
 import type { Database } from './database.js';
@@ -14,6 +15,7 @@ import {
   retryMany,
   type RetriedRow,
 } from './statements/jobs.js';
+import { listLimits, removeLimit, setLimit, sweepSlots } from './statements/limits.js';
 import { deleteFailed, deleteOverflow, takeTask, type Task } from './statements/maintenance.js';
 import {
   declareDead,
@@ -68,6 +70,18 @@ export class JobStore {
     return this.database.callers.run(countJobs, undefined);
   }
 
+  async setLimit(limit: LimitRecord, { declared }: { declared: boolean }): Promise<void> {
+    await this.database.callers.run(setLimit, { limit, declared });
+  }
+
+  async removeLimit(name: string): Promise<boolean> {
+    return (await this.database.callers.run(removeLimit, name)).length > 0;
+  }
+
+  listLimits(): Promise<LimitRecord[]> {
+    return this.database.callers.run(listLimits, undefined);
+  }
+
   // --- for the worker: on the engine's connections; `limit` in milliseconds
 
   exchange(request: ExchangeRequest, limit: number): Promise<ExchangeRow[]> {
@@ -118,6 +132,11 @@ export class JobStore {
   /** Whether this process is the one that does the task now. */
   async takeTask(task: Task, interval: number): Promise<boolean> {
     return (await this.database.engine.run(takeTask, { task, interval })).length > 0;
+  }
+
+  /** Gives slots that became free without a settlement to jobs that wait for one. Answers how many. */
+  async sweepSlots(): Promise<number> {
+    return only(await this.database.engine.run(sweepSlots, undefined));
   }
 
   async deleteFailed(olderThan: number, limit: number): Promise<number> {

@@ -31,12 +31,14 @@ export class Doorbell {
     database: Database,
     private readonly queues: readonly string[],
     private readonly ring: () => void,
+    limitsChanged: () => void,
     private readonly logger: Logger,
   ) {
     const served = new Set(queues);
     this.listener = new Listener(database, {
       ring: (queue) => {
         if (served.has(queue)) this.rang();
+        if (queue === '') limitsChanged(); // see pgqueue.limits_changed
       },
       up: (isBack) => this.up(isBack),
       down: (error) => this.down(error),

@@ -168,6 +168,7 @@ export class ExchangeLoop {
     this.reconcileAt =
       performance.now() + (remaining > 0 ? RECONCILE_AGAIN_MS : RECONCILE_EVERY_MS);
     if (released > 0) {
+      await this.store.sweepSlots(); // what they held under limits
       this.logger.warn(
         `Handed back ${released} jobs that were claimed by an exchange whose answer was lost`,
       );

@@ -6,6 +6,7 @@ import {
   wantOf,
   type ExchangeRow,
   type Lane,
+  type LimitsAnswer,
   type Settlement,
 } from '../store/statements/exchange.js';
 import { ClaimPace } from './claim-pace.js';
@@ -19,6 +20,8 @@ import { ResumePositions, type LookPlan } from './resume-positions.js';
 const EXCHANGE_LIMIT_MS = { least: 1_000, most: 15_000 };
 /** A row that somebody has locked is tried again after this time at the latest. */
 const BUSY_RETRY_MS = 100;
+/** Somebody else is counting a limit, and will have ended after the time that a commit takes. */
+const COUNT_AGAIN_MS = 5;
 /** How long history goes to the overflow table before the day's partition is tried again. */
 const OVERFLOW_MS = 60_000;
 
@@ -43,6 +46,10 @@ export class Exchanger {
   /** Milliseconds that the database has for an answer. */
   readonly limit: number;
   private overflowUntil = 0;
+  /** Claimed jobs that are under a limit. */
+  private readonly limited = new Set<string>();
+  /** Keys of limits with a free slot that could not be given on. */
+  private freed: readonly string[] = [];
 
   constructor(
     private readonly store: JobStore,
@@ -74,13 +81,24 @@ export class Exchanger {
   ): Promise<Turn> {
     const { batchLimit } = this.refusals;
     const settlements = this.outbox.take(workerId, batchLimit);
-    if (settlements.length === 0 && lanes.length === 0) return NOTHING_ASKED;
+    const { freed } = this;
+    if (settlements.length === 0 && lanes.length === 0 && freed.length === 0) return NOTHING_ASKED;
     const sentAt = performance.now();
     const overflow = sentAt < this.overflowUntil;
     const budget = this.pace.budget(this.host.budget());
     const plan = this.positions.plan(lanes, sentAt);
     const { looks, dueAfter } = plan;
-    const request = { worker: workerId, epoch, settlements, looks, dueAfter, budget, overflow };
+    const request = {
+      worker: workerId,
+      epoch,
+      settlements,
+      looks,
+      dueAfter,
+      budget,
+      overflow,
+      held: this.heldOf(settlements),
+      freed: freed.length > 0 ? freed : undefined,
+    };
     let rows: ExchangeRow[];
     try {
       rows = await this.meanwhile(this.store.exchange(request, this.limit));
@@ -130,6 +148,7 @@ export class Exchanger {
     let found = 0;
     let isAlive = false;
     let hasMoreDue = false;
+    let limits: LimitsAnswer | undefined;
     for (const row of rows) {
       switch (row.answer) {
         case 'job':
@@ -162,13 +181,34 @@ export class Exchanger {
           isAlive = true;
           hasMoreDue = row.dueIn === 0;
           this.lookAgainAt(row.dueIn);
+          limits = row.progress.limits;
       }
     }
+    if (this.limited.size > 0) {
+      for (const { id } of settlements) if (!busy.has(id)) this.limited.delete(id);
+    }
+    found += this.counted(limits); // after that: a job that was released may have been claimed again
     if (busy.size > 0) {
       this.outbox.add(workerId, ...settlements.filter(({ id }) => busy.has(id)));
       this.events.within(BUSY_RETRY_MS);
     }
     return { found, isAlive, hasMoreDue };
+  }
+
+  private heldOf(settlements: readonly Settlement[]): string[] | undefined {
+    if (this.limited.size === 0) return undefined;
+    const held = settlements.filter(({ id }) => this.limited.has(id)).map(({ id }) => id);
+    return held.length > 0 ? held : undefined;
+  }
+
+  /** Takes in what limits did. Answers how many due jobs they put aside: behind those there may be more. */
+  private counted(limits: LimitsAnswer | undefined): number {
+    this.freed = limits?.refused ?? [];
+    if (limits === undefined) return 0;
+    for (const id of limits.held) this.limited.add(id);
+    if (limits.parked > 0) this.events.again();
+    if (limits.skipped || this.freed.length > 0) this.events.within(COUNT_AGAIN_MS);
+    return limits.parked;
   }
 
   /** When the next scheduled job is due. 0: it is due already, and was not promoted. */

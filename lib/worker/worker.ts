@@ -74,7 +74,8 @@ export class Worker implements ExchangeHost {
     this.housekeeping = new Housekeeping(store, tasks, logger);
     if (settings.listen) {
       const ring = () => this.loop.ring();
-      this.doorbell = new Doorbell(store.database, this.queueNames, ring, logger);
+      const limitsChanged = () => void this.housekeeping.now('slots');
+      this.doorbell = new Doorbell(store.database, this.queueNames, ring, limitsChanged, logger);
     }
   }
 

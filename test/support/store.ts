@@ -186,6 +186,8 @@ export interface Exchange {
   readonly looks?: readonly Look[];
   readonly dueAfter?: string | undefined;
   readonly overflow?: boolean;
+  readonly held?: readonly string[];
+  readonly freed?: readonly string[];
 }
 
 export interface Exchanged {
@@ -200,10 +202,11 @@ export interface Exchanged {
 
 export async function exchange(runner: Runner, request: Exchange): Promise<Exchanged> {
   const { worker, epoch = 0, settlements = [], want = 0, overflow = false, dueAfter } = request;
+  const { held, freed } = request;
   const usual: Lane[] = want > 0 ? [{ queue: 'default', only: ['k'], want }] : [];
   const lanes = request.lanes ?? usual;
   const looks = request.looks ?? lanes.map((look, lane) => ({ ...look, lane }));
-  const sent = { worker, epoch, settlements, looks, dueAfter, overflow };
+  const sent = { worker, epoch, settlements, looks, dueAfter, overflow, held, freed };
   return sortAnswers(await runner.run(exchangeStatement, sent));
 }
 

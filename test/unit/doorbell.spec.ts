@@ -29,7 +29,13 @@ function startBell(answers: readonly { refused: number; enqueuing: string[] }[])
     if (statement === enqueuing) return [];
     return statement === wait ? (answers[waits++] ?? answers.at(-1)) : undefined;
   });
-  const bell = new Doorbell({} as Database, ['a'], () => (rings += 1), new Logger());
+  const bell = new Doorbell(
+    {} as Database,
+    ['a'],
+    () => (rings += 1),
+    () => {},
+    new Logger(),
+  );
   bell.start();
   events?.up(false);
   rings = 0;

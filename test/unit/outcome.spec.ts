@@ -19,6 +19,7 @@ const handler: RegisteredHandler = {
   timeout: undefined,
   keepDone: true,
   retryable: () => true,
+  limits: [],
   origin: 'Class.method',
   run: () => Promise.resolve(),
 };

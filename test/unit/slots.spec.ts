@@ -21,6 +21,7 @@ const handler = (kind: string, queue: string, concurrency?: number): RegisteredH
   timeout: undefined,
   keepDone: true,
   retryable: () => true,
+  limits: [],
   origin: `${kind}.run`,
   run: () => Promise.resolve(),
 });

@@ -39,6 +39,7 @@ export function handler(
     timeout: undefined,
     keepDone: true,
     retryable: () => true,
+    limits: [],
     origin: `Test.${kind}`,
     run,
     ...settings,

@@ -9,7 +9,8 @@ create table pgqueue.jobs (
   queue        text not null default 'default' check (octet_length(queue) between 1 and 255),
   kind         text not null check (octet_length(kind) between 1 and 255),
   payload      jsonb not null default '{}',
-  waits_for    text check (waits_for in ('time', 'handler')),
+  waits_for    text check (waits_for in ('time', 'handler', 'slot')),
+  parked_on    text,
   status       text not null generated always as (
                  case when locked_by is not null then 'running'
                       when waits_for is null then 'queued'
@@ -36,10 +37,12 @@ create table pgqueue.jobs (
 );
 create index jobs_ready on pgqueue.jobs (queue, priority, run_at, id) where waits_for is null;
 create index jobs_due on pgqueue.jobs (run_at) where waits_for = 'time';
+create index jobs_parked on pgqueue.jobs (parked_on, priority, run_at, id) where waits_for = 'slot';
 create unique index jobs_dedupe on pgqueue.jobs (kind, dedupe_key) where dedupe_key is not null;
 
 comment on table pgqueue.jobs is 'Pending jobs. An insert with a kind and a payload is a complete enqueue.';
 comment on column pgqueue.jobs.waits_for is 'What the job waits for besides a free worker; null = nothing.';
+comment on column pgqueue.jobs.parked_on is 'The limit, and its value, that had no room: waits_for is slot.';
 comment on column pgqueue.jobs.lease_no is 'Counts the claims and is never reset: the fencing token.';
 comment on column pgqueue.jobs.locked_by is 'The worker that holds the job.';
 comment on column pgqueue.jobs.dedupe_key is 'At most one pending job per (kind, dedupe_key).';

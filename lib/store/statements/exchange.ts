@@ -74,6 +74,22 @@ export interface ExchangeRequest {
   readonly budget?: number | undefined;
   /** History goes to the overflow table: today has no partition. */
   readonly overflow: boolean;
+  /** Ids among the settlements whose jobs were under a limit. */
+  readonly held?: readonly string[] | undefined;
+  /** Keys of limits that an exchange before could not free, since somebody else was counting them. */
+  readonly freed?: readonly string[] | undefined;
+}
+
+/** What limits did to an exchange. */
+export interface LimitsAnswer {
+  /** Ids of claimed jobs that are under a limit. */
+  readonly held: readonly string[];
+  /** The next request's `freed`. */
+  readonly refused: readonly string[];
+  /** How many due jobs were put aside until there is room for them. */
+  readonly parked: number;
+  /** Whether due jobs were left although they may run, since somebody else was counting. */
+  readonly skipped: boolean;
 }
 
 /** How far the looks of an exchange came. */
@@ -84,6 +100,8 @@ export interface Progress {
   readonly last: readonly { readonly look: number; readonly position: Position }[];
   /** Milliseconds that looking took. */
   readonly took: number;
+  /** Undefined if there are no limits. */
+  readonly limits?: LimitsAnswer | undefined;
 }
 
 /** A job that this worker now holds. */
@@ -120,8 +138,10 @@ export const exchange = statement<ExchangeRequest, ExchangeRow>({
     select answer, id, lease_no, queue, kind, payload, priority, attempt, max_attempts, meta,
            ${epochMs('created_at')} as created_at, due_in
       from pgqueue.exchange_v1($1::uuid, $2::int, $3::bigint[], $4::int[], $5::boolean[], $6::jsonb[],
-                               $7::jsonb, $8::jsonb, $9::timestamptz, $10::boolean, $11::int)`,
-  values: ({ worker, epoch, settlements, looks, dueAfter, budget, overflow }) => {
+                               $7::jsonb, $8::jsonb, $9::timestamptz, $10::boolean, $11::int,
+                               $12::bigint[], $13::text[])`,
+  values: (request) => {
+    const { worker, epoch, settlements, looks, dueAfter, budget, overflow, held, freed } = request;
     const done = settlements.filter((settlement) => settlement.action === 'done');
     const others = settlements.filter((settlement) => settlement.action !== 'done');
     const hasResult = done.some(({ result }) => result !== undefined);
@@ -137,6 +157,8 @@ export const exchange = statement<ExchangeRequest, ExchangeRow>({
       dueAfter ?? null,
       overflow,
       budget ?? null,
+      held ?? null,
+      freed ?? null,
     ];
   },
   row: (row) => {
@@ -173,9 +195,10 @@ interface ProgressRow {
   readonly due: string | null;
   readonly last: readonly { look: number; p: number; r: string; i: string }[];
   readonly took: number;
+  readonly limits: LimitsAnswer | null;
 }
 
-function progress({ due, last, took }: ProgressRow): Progress {
+function progress({ due, last, took, limits }: ProgressRow): Progress {
   return {
     dueAfter: due ?? undefined,
     last: last.map(({ look, p, r, i }) => ({
@@ -183,6 +206,7 @@ function progress({ due, last, took }: ProgressRow): Progress {
       position: { priority: p, runAt: r, id: i },
     })),
     took,
+    limits: limits ?? undefined,
   };
 }
 

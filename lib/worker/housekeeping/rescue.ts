@@ -67,7 +67,8 @@ export class Rescue {
         this.logger.warn(`Job ${id} (${kind}) of the dead worker ${worker} ${end}`);
       }
       const moved = rescued.filter(({ outcome }) => outcome in ENDS).length;
-      if (rescued.length < BATCH || moved === 0) return;
+      if (rescued.length < BATCH || moved === 0) break;
     }
+    await this.store.sweepSlots(); // what the dead held under limits
   }
 }

@@ -56,6 +56,11 @@ export function housekeepingTasks(
       interval: 15_000,
       run: () => sortByHandler(store, logger),
     },
+    {
+      task: 'slots',
+      interval: 60_000,
+      run: () => inBatches(() => store.sweepSlots()),
+    },
   ];
 }
 
