@@ -15,8 +15,8 @@ import type { Settlement } from '../../lib/store/statements/exchange.js';
 // Commands in any order against the tables and against this model of them; a failure is shrunk to the shortest
 // sequence that shows it. SEED=… repeats a run.
 const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000_000);
-const RUNS = 40;
-const COMMANDS = 60;
+const RUNS = 30;
+const COMMANDS = 100;
 const WORKERS = 3;
 const MAX_ATTEMPTS = 2;
 
@@ -267,28 +267,29 @@ async function drain(model: Model, real: Real): Promise<void> {
 
 const action = fc.constantFrom<Action>('done', 'done', 'retry', 'release', 'fail', 'cancel');
 const worker = fc.nat(WORKERS - 1);
+const enqueue = fc
+  .tuple(fc.constantFrom('a', 'b', 'c'), fc.integer({ min: -1, max: 1 }))
+  .map((args) => new Enqueue(...args));
+const exchanges = fc
+  .tuple(
+    worker,
+    fc.integer({ min: 0, max: 4 }),
+    fc.array(fc.record({ claim: fc.nat(4), action }), { maxLength: 3 }),
+  )
+  .map((args) => new Exchange(...args));
+const byHand = fc
+  .tuple(fc.constantFrom('cancel' as const, 'retry' as const), fc.nat(20))
+  .map((args) => new ByHand(...args));
+const changeLimits = fc
+  .tuple(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 2 }))
+  .map((args) => new ChangeLimits(...args));
+// What is named several times comes as often more.
 const commands = fc.commands<Model, Real, boolean>(
   [
-    fc
-      .tuple(fc.constantFrom('a', 'b', 'c'), fc.integer({ min: -1, max: 1 }))
-      .map((args) => new Enqueue(...args)),
-    fc
-      .tuple(
-        worker,
-        fc.integer({ min: 0, max: 4 }),
-        fc.array(fc.record({ claim: fc.nat(4), action }), { maxLength: 3 }),
-      )
-      .map((args) => new Exchange(...args)),
-    worker.map((index) => new Kill(index)),
-    fc
-      .tuple(fc.constantFrom('cancel' as const, 'retry' as const), fc.nat(20))
-      .map((args) => new ByHand(...args)),
-    fc
-      .tuple(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 2 }))
-      .map((args) => new ChangeLimits(...args)),
-    fc.constant(new Sweep()),
+    ...[enqueue, enqueue, enqueue, exchanges, exchanges, exchanges, byHand],
+    ...[worker.map((index) => new Kill(index)), changeLimits, fc.constant(new Sweep())],
   ],
-  { maxCommands: COMMANDS },
+  { maxCommands: COMMANDS, size: 'max' },
 );
 
 test(`any sequence of commands leaves every job where a model says, within its limits (seed ${SEED})`, async () => {
