@@ -70,12 +70,21 @@ create table pgqueue.failed_jobs (
 CREATE INDEX failed_jobs_failed_at ON pgqueue.failed_jobs USING btree (failed_at);
 comment on column pgqueue.failed_jobs.locked_by is 'The worker that reported the failure; null if it died.';
 
+create table pgqueue.holds (
+  job_id bigint not null,
+  key text not null,
+  worker uuid not null,
+  constraint holds_pkey PRIMARY KEY (job_id, key)
+);
+CREATE INDEX holds_key ON pgqueue.holds USING btree (key);
+
 create table pgqueue.jobs (
   id bigint not null generated always as identity,
   queue text not null default 'default'::text,
   kind text not null,
   payload jsonb not null default '{}'::jsonb,
   waits_for text,
+  parked_on text,
   status text not null generated always as (
 CASE
     WHEN (locked_by IS NOT NULL) THEN 'running'::text
@@ -99,7 +108,7 @@ END) stored,
   constraint jobs_errors_check CHECK ((jsonb_typeof(errors) = 'array'::text)),
   constraint jobs_kind_check CHECK (((octet_length(kind) >= 1) AND (octet_length(kind) <= 255))),
   constraint jobs_queue_check CHECK (((octet_length(queue) >= 1) AND (octet_length(queue) <= 255))),
-  constraint jobs_waits_for_check CHECK ((waits_for = ANY (ARRAY['time'::text, 'handler'::text])))
+  constraint jobs_waits_for_check CHECK ((waits_for = ANY (ARRAY['time'::text, 'handler'::text, 'slot'::text])))
 )
 with (
   autovacuum_analyze_scale_factor = 0.05,
@@ -111,14 +120,41 @@ with (
 );
 CREATE UNIQUE INDEX jobs_dedupe ON pgqueue.jobs USING btree (kind, dedupe_key) WHERE (dedupe_key IS NOT NULL);
 CREATE INDEX jobs_due ON pgqueue.jobs USING btree (run_at) WHERE (waits_for = 'time'::text);
+CREATE INDEX jobs_parked ON pgqueue.jobs USING btree (parked_on, priority, run_at, id) WHERE (waits_for = 'slot'::text);
 CREATE INDEX jobs_ready ON pgqueue.jobs USING btree (queue, priority, run_at, id) WHERE (waits_for IS NULL);
 CREATE TRIGGER jobs_ring AFTER INSERT ON pgqueue.jobs REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION pgqueue.ring();
 CREATE TRIGGER jobs_schedule BEFORE INSERT OR UPDATE OF run_at ON pgqueue.jobs FOR EACH ROW WHEN (((new.run_at > now()) AND (new.waits_for IS NULL))) EXECUTE FUNCTION pgqueue.schedule();
 comment on table pgqueue.jobs is 'Pending jobs. An insert with a kind and a payload is a complete enqueue.';
 comment on column pgqueue.jobs.waits_for is 'What the job waits for besides a free worker; null = nothing.';
+comment on column pgqueue.jobs.parked_on is 'The limit, and its value, that had no room: waits_for is slot.';
 comment on column pgqueue.jobs.lease_no is 'Counts the claims and is never reset: the fencing token.';
 comment on column pgqueue.jobs.locked_by is 'The worker that holds the job.';
 comment on column pgqueue.jobs.dedupe_key is 'At most one pending job per (kind, dedupe_key).';
+
+create table pgqueue.limits (
+  name text not null,
+  queue text,
+  kinds text[],
+  by text[],
+  max_running integer,
+  rate_max integer,
+  rate_per interval,
+  rate_burst integer,
+  declared jsonb,
+  constraint limits_pkey PRIMARY KEY (name),
+  constraint limits_check CHECK (((max_running IS NOT NULL) OR (rate_max IS NOT NULL))),
+  constraint limits_check1 CHECK (((rate_max IS NULL) = (rate_per IS NULL))),
+  constraint limits_check2 CHECK (((rate_burst IS NULL) OR (rate_max IS NOT NULL))),
+  constraint limits_max_running_check CHECK ((max_running >= 0)),
+  constraint limits_name_check CHECK ((((octet_length(name) >= 1) AND (octet_length(name) <= 200)) AND (name !~ '/'::text))),
+  constraint limits_rate_burst_check CHECK ((rate_burst >= 1)),
+  constraint limits_rate_max_check CHECK ((rate_max >= 1)),
+  constraint limits_rate_per_check CHECK ((rate_per > '00:00:00'::interval))
+);
+CREATE TRIGGER limits_changed AFTER INSERT OR DELETE OR UPDATE ON pgqueue.limits FOR EACH STATEMENT EXECUTE FUNCTION pgqueue.limits_changed();
+comment on column pgqueue.limits.by is 'A path into the payload; null = one count for all.';
+comment on column pgqueue.limits.rate_burst is 'Null = never more than rate_max in any rate_per; else so many at once, and rate_max in rate_per on average.';
+comment on column pgqueue.limits.declared is 'What the code of the application said last; a change by hand stays until the code says something else.';
 
 create table pgqueue.maintenance (
   task text not null,
@@ -140,6 +176,17 @@ create table pgqueue.queues (
   constraint queues_pkey PRIMARY KEY (name)
 );
 comment on column pgqueue.queues.paused_at is 'Not null = no job of the queue is begun.';
+
+create table pgqueue.rates (
+  key text not null,
+  tat timestamp with time zone not null,
+  due_at timestamp with time zone,
+  constraint rates_pkey PRIMARY KEY (key)
+)
+with (
+  fillfactor = 50
+);
+CREATE INDEX rates_due ON pgqueue.rates USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 create table pgqueue.workers (
   id uuid not null,
@@ -241,6 +288,128 @@ UNION ALL
     done_jobs_overflow.result
    FROM pgqueue.done_jobs_overflow;
 comment on view pgqueue.all_jobs is 'Every job, wherever it stands, with one status column.';
+
+CREATE OR REPLACE FUNCTION pgqueue.admit_v1(p_worker uuid, p_queue text, p_rows tid[], p_picked tid[], OUT admitted tid[], OUT limited bigint[], OUT parked integer, OUT skipped boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+#variable_conflict use_column
+declare
+  v_wanted text[];
+  v_keys   text[] := '{}';
+  v_slots  int[];
+  v_tats   timestamptz[];
+  v_steps  interval[];
+  v_slacks interval[];
+  v_now    timestamptz;
+  v_charged boolean[];
+  v_full   text[] := '{}';
+  v_late   text[] := '{}';
+  v_behind text[] := '{}';
+  v_hold_keys text[] := '{}';
+  v_hold_ids  bigint[] := '{}';
+  v_park_rows tid[] := '{}';
+  v_park_keys text[] := '{}';
+  v_rows   tid[];
+  v_at     int;
+  v_key    text;
+  v_full_key text;
+  j record;
+begin
+  admitted := '{}'; limited := '{}'; parked := 0; skipped := false;
+  -- In one order, and no more than the server has room for locks; the rest is a later claim's.
+  v_wanted := array(
+    select distinct "pgqueue".limit_key(l.name, l.by, j.payload)
+      from "pgqueue".jobs j join "pgqueue".limits l
+        on (l.queue is null or l.queue = j.queue) and (l.kinds is null or j.kind = any (l.kinds))
+     where j.ctid = any (p_rows) order by 1 limit 100);
+  if v_wanted = '{}' then
+    admitted := p_rows;
+    return;
+  end if;
+  foreach v_key in array v_wanted loop
+    if pg_try_advisory_xact_lock("pgqueue".slot_key(v_key)) then v_keys := v_keys || v_key; end if;
+  end loop;
+  v_now := clock_timestamp();
+  select array_agg(r.slots), array_agg(r.tat), array_agg(r.step), array_agg(r.slack), array_agg(false)
+    into v_slots, v_tats, v_steps, v_slacks, v_charged from "pgqueue".room_v1(v_keys) as r;
+
+  for j in
+    select p.ctid, p.id, p.priority, p.run_at,
+           array(select "pgqueue".limit_key(l.name, l.by, p.payload) from "pgqueue".limits l
+                  where (l.queue is null or l.queue = p.queue) and (l.kinds is null or p.kind = any (l.kinds))
+                  order by l.name) as keys
+      from "pgqueue".jobs p where p.ctid = any (p_rows)
+     order by p.priority, p.run_at, p.id
+  loop
+    if not j.keys <@ v_keys then
+      skipped := true;
+      continue;
+    end if;
+    v_full_key := null;
+    foreach v_key in array j.keys loop
+      v_at := array_position(v_keys, v_key);
+      if v_key = any (v_full) then
+        v_full_key := v_key;
+      elsif v_slots[v_at] <= 0 then
+        v_full := v_full || v_key;
+        v_full_key := v_key;
+      elsif greatest(v_tats[v_at], v_now) > v_now + v_slacks[v_at] then
+        v_full := v_full || v_key;
+        v_late := v_late || v_key;
+        v_full_key := v_key;
+      elsif exists (
+        select from "pgqueue".jobs w where w.waits_for = 'slot' and w.parked_on = v_key
+           and (w.priority, w.run_at, w.id) < (j.priority, j.run_at, j.id)) then
+        -- There is room, and somebody waits for it who came before.
+        v_full := v_full || v_key;
+        v_behind := v_behind || v_key;
+        v_full_key := v_key;
+      end if;
+      exit when v_full_key is not null;
+    end loop;
+    if v_full_key is not null then
+      v_park_rows := v_park_rows || j.ctid;
+      v_park_keys := v_park_keys || v_full_key;
+      continue;
+    end if;
+    admitted := admitted || j.ctid;
+    continue when j.keys = '{}';
+    limited := limited || j.id;
+    foreach v_key in array j.keys loop
+      v_at := array_position(v_keys, v_key);
+      v_charged[v_at] := true;
+      v_slots[v_at] := v_slots[v_at] - 1;
+      v_tats[v_at] := greatest(v_tats[v_at], v_now) + v_steps[v_at];
+      if v_slots[v_at] is not null then
+        v_hold_ids := v_hold_ids || j.id;
+        v_hold_keys := v_hold_keys || v_key;
+      end if;
+    end loop;
+  end loop;
+
+  -- A row of an earlier run of the same job may have been left behind.
+  insert into "pgqueue".holds (job_id, key, worker)
+    select h.job_id, h.key, p_worker from unnest(v_hold_ids, v_hold_keys) as h(job_id, key)
+    on conflict (job_id, key) do update set worker = excluded.worker;
+  foreach v_key in array v_full loop
+    v_rows := array(select p.row from unnest(v_park_rows, v_park_keys) as p(row, key) where p.key = v_key);
+    parked := parked + "pgqueue".park_v1(v_key, p_queue, v_rows, p_picked || admitted);
+  end loop;
+  insert into "pgqueue".rates (key, tat, due_at)
+    select r.key, r.tat, case when r.key = any (v_late) then r.tat - r.slack end
+      from unnest(v_keys, v_tats, v_steps, v_slacks, v_charged) as r(key, tat, step, slack, charged)
+     where r.step is not null and (r.charged or r.key = any (v_late))
+    on conflict (key) do update set tat = excluded.tat, due_at = coalesce(excluded.due_at, rates.due_at);
+  if v_behind <> '{}' then
+    skipped := true;
+    perform "pgqueue".ring_for_v1(u.unparked) from "pgqueue".unpark_v1(v_behind) as u;
+  end if;
+end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.archive_v1(p_rows tid[], p_status text, p_overflow boolean)
  RETURNS void
@@ -458,7 +627,7 @@ AS $function$
        select "pgqueue".enqueuing_key(q) from unnest(p_queues) as q))
 $function$;
 
-CREATE OR REPLACE FUNCTION pgqueue.exchange_v1(p_worker uuid, p_epoch integer, p_done bigint[], p_leases integer[], p_keeps boolean[], p_results jsonb[], p_outcomes jsonb, p_looks jsonb, p_due_after timestamp with time zone, p_overflow boolean, p_budget integer DEFAULT NULL::integer)
+CREATE OR REPLACE FUNCTION pgqueue.exchange_v1(p_worker uuid, p_epoch integer, p_done bigint[], p_leases integer[], p_keeps boolean[], p_results jsonb[], p_outcomes jsonb, p_looks jsonb, p_due_after timestamp with time zone, p_overflow boolean, p_budget integer DEFAULT NULL::integer, p_held bigint[] DEFAULT NULL::bigint[], p_freed text[] DEFAULT NULL::text[])
  RETURNS TABLE(answer text, id bigint, lease_no integer, queue text, kind text, payload jsonb, priority smallint, attempt integer, max_attempts integer, meta jsonb, created_at timestamp with time zone, due_in double precision)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -495,6 +664,15 @@ declare
   v_slots_from int := 0;
   v_lane    int;
   v_lane_from int := 0;
+  v_limited  boolean := false;
+  v_keys     text[] := p_freed;
+  v_held     bigint[] := '{}';
+  v_unparked bigint[] := '{}';
+  v_refused  text[] := '{}';
+  v_parked   int := 0;
+  v_skipped  boolean := false;
+  v_admitted record;
+  v_place    jsonb;
   v_released text[] := '{}';
   v_unstored bigint[] := '{}';
   v_answers  text[] := '{}';
@@ -506,7 +684,8 @@ begin
   -- and in a later statement than the lock, which alone sees what it changed.
   perform pg_advisory_xact_lock_shared("pgqueue".worker_key(p_worker));
   v_now := clock_timestamp();
-  select epoch, dead_at, kinds into v_worker from "pgqueue".workers where id = p_worker;
+  select epoch, dead_at, kinds, exists (select from "pgqueue".limits) as limited into v_worker
+    from "pgqueue".workers where id = p_worker;
 
   -- Nothing is asked in vain: three statements less took an exchange of nothing from 48 to 35 µs.
   if p_done <> '{}' then
@@ -570,6 +749,16 @@ begin
           perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', p_overflow);
       end case;
     end loop;
+  end if;
+  if p_held is not null then v_keys := v_keys || "pgqueue".release_v1(p_worker, p_held, v_unstored); end if;
+  v_limited := v_keys is not null or coalesce(v_worker.limited, false);
+  if v_limited then
+    -- In the same transaction: nobody else counts a key while we hold it, and what we delete is gone with us.
+    v_keys := v_keys || array(select key from "pgqueue".rates where due_at <= v_now order by due_at limit 100);
+    if v_keys <> '{}' then
+      select refused, unparked, first_at into v_refused, v_unparked, v_first from "pgqueue".unpark_v1(v_keys);
+      v_from := least(v_from, v_first);
+    end if;
   end if;
   if cardinality(v_released) > 0 then
     perform pg_notify("pgqueue".doorbell(), r.queue) from (select distinct q from unnest(v_released) as q) as r(queue);
@@ -635,14 +824,29 @@ begin
            limit v_count
            for update skip locked);
         continue when v_taken = '{}';
+        v_place := (select jsonb_build_object('look', look.ordinal, 'p', priority, 'r', run_at, 'i', id::text)
+                      from "pgqueue".jobs where ctid = v_taken[cardinality(v_taken)]);
+        if v_limited then
+          select * into v_admitted from "pgqueue".admit_v1(p_worker, look.queue, v_taken, v_picked);
+          v_taken := v_admitted.admitted;
+          v_held := v_held || v_admitted.limited;
+          v_parked := v_parked + v_admitted.parked;
+          v_skipped := v_skipped or v_admitted.skipped;
+          continue when v_admitted.skipped and v_taken = '{}';
+          v_place := case when not v_admitted.skipped then v_place end; -- they are behind it
+        end if;
         v_picked := v_picked || v_taken;
-        select v_places || jsonb_build_object('look', look.ordinal, 'p', priority, 'r', run_at, 'i', id::text)
-          into v_places from "pgqueue".jobs where ctid = v_taken[cardinality(v_taken)];
+        if v_place is not null then v_places := v_places || v_place; end if;
       end loop;
+      if v_limited then
+        v_next := least(v_next, (select min(due_at) from "pgqueue".rates where due_at is not null));
+      end if;
     end if;
     return query select 'alive', null::bigint, null::int, null::text, null::text,
       jsonb_build_object('due', nullif(v_due_after, '-infinity'), 'last', v_places,
-        'took', 1000 * extract(epoch from clock_timestamp() - v_looked)),
+        'took', 1000 * extract(epoch from clock_timestamp() - v_looked),
+        'limits', case when v_limited then jsonb_build_object('held', v_held::text[], 'refused', v_refused,
+                                                              'parked', v_parked, 'skipped', v_skipped) end),
       null::smallint, null::int, null::int, null::jsonb, null::timestamptz,
       case when v_next is not null then greatest(0, 1000 * extract(epoch from
         least(v_next, v_now + interval '1 day') - v_now))::double precision end;
@@ -676,6 +880,9 @@ begin
         'message', 'The job had no attempts left when it was due'), null);
     end if;
   end if;
+
+  -- What was un-parked and not claimed here is somebody else's.
+  if v_unparked <> '{}' then perform "pgqueue".ring_for_v1(v_unparked); end if;
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.handlers_key()
@@ -699,6 +906,58 @@ begin
   overdue := array(select id from "pgqueue".workers
                     where id <> p_worker and (dead_at is not null or lease_until < clock_timestamp()));
   return next;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.limit_key(name text, by text[], payload jsonb)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select case
+    when by is null then name
+    when octet_length(payload #>> by) > 200 then name || '/md5:' || md5(payload #>> by)
+    else name || '/' || coalesce(payload #>> by, '') end
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.limits_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  update "pgqueue".maintenance set next_at = now() where task = 'slots';
+  perform pg_notify("pgqueue".doorbell(), '');
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.park_v1(p_key text, p_queue text, p_rows tid[], p_except tid[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+declare
+  v_rows tid[] := array(
+    select j.ctid from "pgqueue".jobs j
+     where j.ctid = any (array(
+       select w.ctid
+         from (select ctid, queue, kind, payload from "pgqueue".jobs
+                where queue = p_queue and waits_for is null and locked_by is null
+                  and run_at <= clock_timestamp()
+                order by priority, run_at, id limit 1000) as w
+         join "pgqueue".limits l on l.name = split_part(p_key, '/', 1)
+        where (l.queue is null or l.queue = w.queue) and (l.kinds is null or w.kind = any (l.kinds))
+          and "pgqueue".limit_key(l.name, l.by, w.payload) = p_key))
+       and j.waits_for is null and j.locked_by is null and j.ctid <> all (p_except)
+       for update skip locked);
+  v_count int;
+begin
+  update "pgqueue".jobs set waits_for = 'slot', parked_on = p_key
+   where ctid = any (p_rows || v_rows) and waits_for is null;
+  get diagnostics v_count = row_count;
+  return v_count;
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.reconcile_v1(p_worker uuid, p_known bigint[])
@@ -743,6 +1002,20 @@ begin
     values (p_worker, p_name, p_host, p_pid, p_version, p_queues, p_kinds,
             clock_timestamp() + p_lease_ms * interval '1 ms');
 end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.release_v1(p_worker uuid, p_held bigint[], p_unstored bigint[])
+ RETURNS text[]
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+  with gone as (
+    delete from "pgqueue".holds
+     where job_id = any (p_held) and worker = p_worker and not job_id = any (p_unstored)
+    returning key)
+  select coalesce(array_agg(key), '{}') from gone
+$function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.rescue_v1(p_strays boolean, p_limit integer)
  RETURNS TABLE(id bigint, kind text, worker text, outcome text)
@@ -890,6 +1163,40 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION pgqueue.ring_for_v1(p_ids bigint[])
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+  select pg_notify("pgqueue".doorbell(), q.queue)
+    from (select distinct queue from "pgqueue".jobs
+           where id = any (p_ids) and waits_for is null and locked_by is null) as q
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.room_v1(p_keys text[])
+ RETURNS TABLE(key text, slots integer, tat timestamp with time zone, step interval, slack interval)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+  select k.key,
+         l.max_running - (select count(*) from "pgqueue".holds h join "pgqueue".jobs j on j.id = h.job_id
+                           where h.key = k.key and j.locked_by = h.worker)::int,
+         r.tat, s.step, s.step * (s.burst - 1)
+    from unnest(p_keys) with ordinality as k(key, ordinal)
+    left join "pgqueue".limits l on l.name = split_part(k.key, '/', 1)
+    left join "pgqueue".rates r on r.key = k.key
+    cross join lateral (
+      select b.burst, case when l.rate_burst is null then l.rate_per / (l.rate_max - b.burst + 1)
+                           else l.rate_per / l.rate_max end as step
+        from (select coalesce(l.rate_burst, greatest(1, l.rate_max / 20)) as burst) as b) as s
+   order by k.ordinal
+$function$;
+
 CREATE OR REPLACE FUNCTION pgqueue.schedule()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -897,6 +1204,25 @@ AS $function$
 begin
   new.waits_for := 'time';
   return new;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.set_limit_v1(p_name text, p_queue text, p_kinds text[], p_by text[], p_max_running integer, p_rate_max integer, p_rate_per_ms double precision, p_rate_burst integer, p_declared boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  v_declared jsonb := case when p_declared then jsonb_build_array(
+    p_queue, p_kinds, p_by, p_max_running, p_rate_max, p_rate_per_ms, p_rate_burst) end;
+begin
+  if exists (select from "pgqueue".limits where name = p_name and declared = v_declared) then return; end if;
+  insert into "pgqueue".limits (name, queue, kinds, by, max_running, rate_max, rate_per, rate_burst, declared)
+    values (p_name, p_queue, p_kinds, p_by, p_max_running, p_rate_max, p_rate_per_ms * interval '1 ms',
+            p_rate_burst, v_declared)
+  on conflict (name) do update set
+    queue = excluded.queue, kinds = excluded.kinds, by = excluded.by, max_running = excluded.max_running,
+    rate_max = excluded.rate_max, rate_per = excluded.rate_per, rate_burst = excluded.rate_burst,
+    declared = coalesce(excluded.declared, limits.declared);
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.settle_v1(p_worker uuid, p_lease integer, p_ids bigint[], p_keep boolean, p_result_ids bigint[], p_results jsonb[], p_overflow boolean)
@@ -951,6 +1277,14 @@ begin
   end loop;
 end $function$;
 
+CREATE OR REPLACE FUNCTION pgqueue.slot_key(key text)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select pg_catalog.hashtextextended(key, 2 * 4294967296 + '"pgqueue".jobs'::regclass::oid::bigint)
+$function$;
+
 CREATE OR REPLACE FUNCTION pgqueue.sort_by_handler_v1(p_limit integer)
  RETURNS TABLE(queue text, kind text, jobs integer, outcome text)
  LANGUAGE plpgsql
@@ -997,6 +1331,98 @@ begin
   loop
     perform pg_notify("pgqueue".doorbell(), queue);
     return next;
+  end loop;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.sweep_slots_v1()
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  v_keys text[];
+  v_ids  bigint[];
+  u record;
+begin
+  -- From key to key, and not from row to row: each may have a hundred thousand.
+  with recursive parked as (
+    (select parked_on from "pgqueue".jobs where waits_for = 'slot' order by parked_on limit 1)
+    union all
+    select (select j.parked_on from "pgqueue".jobs j
+             where j.waits_for = 'slot' and j.parked_on > p.parked_on order by j.parked_on limit 1)
+      from parked p where p.parked_on is not null
+  )
+  select array_agg(parked_on) into v_keys from parked where parked_on is not null;
+  v_keys := array(select r.key from "pgqueue".room_v1(v_keys) as r
+                   where coalesce(r.slots, 1) > 0
+                     and coalesce(greatest(r.tat, clock_timestamp()) <= clock_timestamp() + r.slack, true)
+                   limit 100);
+  select * into u from "pgqueue".unpark_v1(v_keys);
+  perform "pgqueue".ring_for_v1(u.unparked);
+
+  -- Locked first and looked at by a later statement: a claim may just be taking such a row over.
+  v_ids := array(select h.job_id from "pgqueue".holds h
+                  where not exists (select from "pgqueue".jobs j where j.id = h.job_id and j.locked_by = h.worker)
+                  limit 1000 for update skip locked);
+  delete from "pgqueue".holds h
+   where h.job_id = any (v_ids)
+     and not exists (select from "pgqueue".jobs j where j.id = h.job_id and j.locked_by = h.worker);
+  delete from "pgqueue".rates where key = any (array(
+    select key from "pgqueue".rates where due_at is null and tat < clock_timestamp() - interval '1 minute'
+     limit 1000 for update skip locked));
+  return coalesce(cardinality(u.unparked), 0);
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.unpark_v1(p_keys text[], OUT refused text[], OUT unparked bigint[], OUT first_at timestamp with time zone)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+#variable_conflict use_column
+declare
+  v_now   timestamptz;
+  v_count int;
+  v_ids   bigint[];
+  v_from  timestamptz;
+  v_base  timestamptz;
+  v_rate  int;
+  k text;
+  r record;
+begin
+  refused := '{}'; unparked := '{}';
+  for k in select distinct u from unnest(p_keys) as u order by u limit 100 loop
+    if not pg_try_advisory_xact_lock("pgqueue".slot_key(k)) then
+      refused := refused || k;
+      continue;
+    end if;
+    v_now := clock_timestamp();
+    select * into r from "pgqueue".room_v1(array[k]);
+    v_base := greatest(r.tat, v_now);
+    v_rate := case when r.step is not null then
+      greatest(0, 1 + floor(extract(epoch from v_now + r.slack - v_base) / extract(epoch from r.step)))::int end;
+    v_count := least(1000, r.slots, v_rate);
+    if v_count > 0 then
+      with back as (
+        update "pgqueue".jobs set waits_for = null, parked_on = null where ctid = any (array(
+          select ctid from "pgqueue".jobs where waits_for = 'slot' and parked_on = k
+           order by priority, run_at, id limit v_count for update skip locked))
+        returning id, run_at)
+      select array_agg(id), min(run_at) into v_ids, v_from from back;
+      unparked := unparked || v_ids;
+      first_at := least(first_at, v_from);
+    end if;
+    if r.step is not null then
+      -- Else the end of a running job un-parks the next.
+      update "pgqueue".rates set due_at = case when v_count = v_rate and exists (
+          select from "pgqueue".jobs where waits_for = 'slot' and parked_on = k)
+        then v_base + v_rate * r.step - r.slack end
+       where key = k;
+    end if;
   end loop;
 end $function$;
 

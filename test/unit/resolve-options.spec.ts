@@ -34,6 +34,7 @@ describe('defaults', () => {
       listen: { connectionString: undefined },
       keepDone: 7 * 86_400_000,
       keepFailed: 90 * 86_400_000,
+      limits: [],
       retryable: undefined,
     });
   });

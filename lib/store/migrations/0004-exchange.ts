@@ -159,12 +159,7 @@ begin
       end case;
     end loop;
   end if;
-  if p_held is not null then
-    with gone as (
-      delete from pgqueue.holds where job_id = any (p_held) and worker = p_worker and not job_id = any (v_unstored)
-      returning key)
-    select coalesce(v_keys, '{}') || coalesce(array_agg(key), '{}') into v_keys from gone;
-  end if;
+  if p_held is not null then v_keys := v_keys || pgqueue.release_v1(p_worker, p_held, v_unstored); end if;
   v_limited := v_keys is not null or coalesce(v_worker.limited, false);
   if v_limited then
     -- In the same transaction: nobody else counts a key while we hold it, and what we delete is gone with us.
@@ -296,10 +291,6 @@ begin
   end if;
 
   -- What was un-parked and not claimed here is somebody else's.
-  if v_unparked <> '{}' then
-    perform pg_notify(pgqueue.doorbell(), q.queue)
-      from (select distinct queue from pgqueue.jobs
-             where id = any (v_unparked) and waits_for is null and locked_by is null) as q;
-  end if;
+  if v_unparked <> '{}' then perform pgqueue.ring_for_v1(v_unparked); end if;
 end $fn$;
 `;

@@ -5,6 +5,7 @@ import { exchange } from './0004-exchange.js';
 import { leases } from './0005-leases.js';
 import { byHand } from './0006-by-hand.js';
 import { limits } from './0011-limits.js';
+import { slots } from './0012-slots.js';
 
 /** One step of the schema. Its text is valid SQL for the default schema. */
 export interface Migration {
@@ -22,4 +23,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 5, name: 'leases', sql: leases },
   { version: 6, name: 'by-hand', sql: byHand },
   { version: 7, name: 'limits', sql: limits },
+  { version: 8, name: 'slots', sql: slots },
 ];
