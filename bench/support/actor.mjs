@@ -23,6 +23,7 @@ const methods = {
   fillFinished: (/** @type {number} */ n) => filler('fillFinished')(url, n),
   fillFuture: (/** @type {number} */ n) => filler('fillFuture')(url, n),
   fillRunning: (/** @type {number} */ n) => filler('fillRunning')(url, n),
+  fillSaturated: (/** @type {number} */ n) => filler('fillSaturated')(url, n),
   startWorker: (/** @type {import('./worker-role.mjs').Work} */ work) => worker.start(work),
   openGate: async () => worker.openGate(),
   handled: async () => worker.report(),
@@ -67,7 +68,7 @@ function tell(event, detail) {
   if (process.connected) process.send?.({ event, detail });
 }
 
-/** @param {'fillFinished' | 'fillFuture' | 'fillRunning'} what */
+/** @param {'fillFinished' | 'fillFuture' | 'fillRunning' | 'fillSaturated'} what */
 function filler(what) {
   const fill = system[what];
   if (!fill) throw new Error(`${name} has no ${what}`);

@@ -81,6 +81,21 @@ function contestant(name, options, settings) {
       );
     },
 
+    fillSaturated: async (url, n) => {
+      await ask(
+        url,
+        `insert into pgqueue.limits (name, kinds, by, max_running)
+         values ('per tenant', '{elsewhere}', '{tenant}', 0)`,
+      );
+      await ask(
+        url,
+        `insert into pgqueue.jobs (kind, payload, run_at, waits_for, parked_on)
+         select 'elsewhere', '{"tenant": "busy"}', now() - interval '1 hour', 'slot', 'per tenant/busy'
+           from generate_series(1, $1::int) i`,
+        [n],
+      );
+    },
+
     // Taken by the worker that runs already, as if it had so many slots. The jobs come first, so that a
     // claim meets them before any other.
     fillRunning: async (url, n) => {

@@ -29,6 +29,8 @@ export interface System {
   fillFuture?(url: string, n: number): Promise<void>;
   /** Stores n jobs as held by a worker that lives; one is at work. */
   fillRunning?(url: string, n: number): Promise<void>;
+  /** Jobs of one key of a limit that has no room, put aside already. */
+  fillSaturated?(url: string, n: number): Promise<void>;
   /** Recognises the statement that keeps an idle worker alive, in `pg_stat_statements`. */
   readonly heartbeat?: RegExp;
 }

@@ -44,6 +44,17 @@ export const burdens = [
     },
   }),
   burdenTest({
+    name: 'saturated',
+    isTarget: false,
+    what: 'jobs that wait for a slot of one saturated key',
+    burden: { full: 100_000, quick: 100_000 },
+    systems: [OURS],
+    lay: async (stage, burden) => {
+      await stage.worker({ kinds: ['elsewhere'], profile: 'noop' });
+      await stage.prompt('fillSaturated', burden);
+    },
+  }),
+  burdenTest({
     name: 'unhandled',
     isTarget: false,
     what: 'jobs of a kind that nobody handles, enqueued before the others',
