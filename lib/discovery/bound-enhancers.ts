@@ -36,7 +36,7 @@ export function plainArguments(found: FoundHandler): Argument[] | undefined {
   if (isBound || options.globalEnhancers) return undefined;
   const parameters = metadata<Record<string, ParameterMetadata>>(PARAMETERS_KEY, classRef, method);
   if (parameters === undefined) return ['payload', 'job']; // a mixin that copies methods leaves them behind
-  const plain: Argument[] = [];
+  const plain: (Argument | undefined)[] = [];
   for (const [key, { index, data }] of Object.entries(parameters)) {
     if (key === `${PAYLOAD_PARAMETER}:${index}`) plain[index] = 'payload';
     else if (data === CURRENT_JOB) plain[index] = 'job';

@@ -119,7 +119,7 @@ describe('a limit of running jobs', () => {
     const [first = ''] = await jobsOf('ab');
     const worker = await startWorker(a);
     const [job] = (await exchange(a, { worker, want: 10 })).jobs;
-    await b.query(`listen "${await observer.value('select pgqueue.doorbell()')}"`);
+    await b.query(`listen "${await observer.value<string>('select pgqueue.doorbell()')}"`);
     const rang = new Promise((resolve) => b.client.once('notification', resolve));
     await exchange(a, {
       worker,
@@ -247,7 +247,7 @@ describe('a limit of running jobs', () => {
   });
 
   it('rings when it is changed, with an empty name', async () => {
-    await b.query(`listen "${await observer.value('select pgqueue.doorbell()')}"`);
+    await b.query(`listen "${await observer.value<string>('select pgqueue.doorbell()')}"`);
     const rang = new Promise((resolve) => b.client.once('notification', resolve));
     await limit({ name: 'one', max_running: 1 });
     expect(await rang).toMatchObject({ payload: '' });

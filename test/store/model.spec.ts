@@ -286,8 +286,16 @@ const changeLimits = fc
 // What is named several times comes as often more.
 const commands = fc.commands<Model, Real, boolean>(
   [
-    ...[enqueue, enqueue, enqueue, exchanges, exchanges, exchanges, byHand],
-    ...[worker.map((index) => new Kill(index)), changeLimits, fc.constant(new Sweep())],
+    enqueue,
+    enqueue,
+    enqueue,
+    exchanges,
+    exchanges,
+    exchanges,
+    byHand,
+    worker.map((index) => new Kill(index)),
+    changeLimits,
+    fc.constant(new Sweep()),
   ],
   { maxCommands: COMMANDS, size: 'max' },
 );
