@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { reconnectDelay } from './contracts/delay.js';
-import { parseDuration } from './contracts/duration.js';
+import { checkedDrain } from './contracts/drain-options.js';
 import { PgQueueError } from './contracts/errors.js';
 import type { HandlerTable } from './contracts/handler.js';
 import type {
@@ -25,7 +25,6 @@ import { Worker, type WorkerSettings } from './worker/worker.js';
 
 /** A database that is being started or has no connection free is waited for this long at start. */
 const BOOT_PATIENCE_MS = 15_000;
-const DRAIN_TIMEOUT_MS = 30_000;
 /** By then `main.ts` has called `enableShutdownHooks`, if it does. */
 const HOOKS_CHECK_MS = 3_000;
 
@@ -137,22 +136,12 @@ export class QueueRuntime {
   }
 
   private drain(options: DrainOptions): Promise<DrainResult> {
-    const { max, timeout = DRAIN_TIMEOUT_MS } = options;
-    if (max !== undefined && !(Number.isInteger(max) && max >= 1)) {
-      throw new PgQueueError(
-        'INVALID_ARGUMENT',
-        '`max` of drain must be a whole number of at least 1.',
-      );
-    }
-    const milliseconds = parseDuration(timeout);
-    if (milliseconds === undefined) {
-      throw new PgQueueError(
-        'INVALID_ARGUMENT',
-        "`timeout` of drain must be milliseconds or a string such as '30s'.",
-      );
-    }
+    const { queues, ...bounds } = checkedDrain(options);
     const settings = this.workerSettings(this.options.worker || resolveWorkerOptions());
-    return drain(this.store, this.handlers, settings, { max, timeout: milliseconds }, this.logger);
+    const slots = (queue: string) => settings.queues?.get(queue) ?? settings.concurrency;
+    const served = queues && new Map(queues.map((queue) => [queue, slots(queue)]));
+    const own = { ...settings, ...(served && { queues: served }) };
+    return drain(this.store, this.handlers, own, bounds, this.logger);
   }
 
   private workerSettings(worker: ResolvedWorkerOptions): WorkerSettings {

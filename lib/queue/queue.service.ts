@@ -163,7 +163,7 @@ export class QueueService {
    * worker: for serverless functions, scripts and tests. Rescues jobs of dead workers first.
    */
   async drain(options: DrainOptions = {}): Promise<DrainResult> {
-    return this.ports.drain(checkedOptions('drain', options, ['max', 'timeout']));
+    return this.ports.drain(checkedOptions('drain', options, ['max', 'timeout', 'queues']));
   }
 
   private async insert(
