@@ -12,6 +12,21 @@ export type {
   JobStatus,
   PayloadOf,
 } from './contracts/job.js';
+export type {
+  JobCancelledEvent,
+  JobCompletedEvent,
+  JobEnqueuedEvent,
+  JobEvent,
+  JobEventError,
+  JobEventOf,
+  JobEventOptions,
+  JobEventType,
+  JobFailedEvent,
+  JobLeaseLostEvent,
+  JobReleasedEvent,
+  JobRetriedEvent,
+  JobStartedEvent,
+} from './contracts/job-events.js';
 export type { JobKinds } from './contracts/job-kinds.js';
 export type { PgQueueOptions, PoolLike, WorkerOptions } from './contracts/options.js';
 export type {
@@ -28,5 +43,6 @@ export { getQueueToken, InjectQueue } from './decorators/inject-queue.decorator.
 export { getJob, isJobExecution, type JobExecutionType } from './decorators/job-execution.js';
 export { JobHandler } from './decorators/job-handler.decorator.js';
 export { CurrentJob, JobPayload } from './decorators/job-parameters.decorator.js';
+export { OnJobEvent } from './decorators/on-job-event.decorator.js';
 export { PgQueueModule } from './pg-queue.module.js';
 export { QueueService } from './queue/queue.service.js';

@@ -3,6 +3,7 @@ import { reconnectDelay } from './contracts/delay.js';
 import { checkedDrain } from './contracts/drain-options.js';
 import { PgQueueError } from './contracts/errors.js';
 import type { HandlerTable } from './contracts/handler.js';
+import type { JobEventListener } from './contracts/job-events.js';
 import type {
   PgQueueOptions,
   ResolvedOptions,
@@ -13,6 +14,7 @@ import { resolveOptions, resolveWorkerOptions } from './contracts/resolve-option
 import { startTimer } from './contracts/timer.js';
 import { DEFAULT_INSTANCE } from './contracts/tokens.js';
 import { VERSION } from './contracts/version.js';
+import { JobEvents } from './events/job-events.js';
 import { QueueService } from './queue/queue.service.js';
 import { Database } from './store/database.js';
 import { isConnectionUnusable } from './store/errors.js';
@@ -35,7 +37,9 @@ export class QueueRuntime {
   private readonly database: Database;
   private readonly store: JobStore;
   private readonly logger: Logger;
+  private readonly events: JobEvents;
   private handlers: HandlerTable = new Map();
+  private listeners: readonly JobEventListener[] = [];
   private worker: Worker | undefined;
   private stopHooksCheck: () => void = () => {};
 
@@ -47,7 +51,15 @@ export class QueueRuntime {
     this.options = resolveOptions(options);
     this.database = new Database(this.options);
     this.store = new JobStore(this.database);
+    this.events = new JobEvents({
+      getJobs: async (ids) => (await this.store.getJobs(ids)).map(({ job }) => job),
+      fault: (what, error) => {
+        const { message, stack } = describeError(error);
+        this.logger.error(`${what} failed: ${message}`, stack);
+      },
+    });
     this.service = new QueueService({
+      events: this.events,
       store: this.store,
       defaultsOf: (kind) => this.handlers.get(kind),
       drain: (bounds) => this.drain(bounds),
@@ -61,8 +73,9 @@ export class QueueRuntime {
   }
 
   /** Before any other module is initialised: from then on enqueue works, everywhere. */
-  async prepare(handlers: HandlerTable): Promise<void> {
+  async prepare(handlers: HandlerTable, listeners: readonly JobEventListener[]): Promise<void> {
     this.handlers = handlers;
+    this.listeners = listeners;
     try {
       await this.prepareSchema();
     } catch (error) {
@@ -73,11 +86,13 @@ export class QueueRuntime {
 
   /** After every bootstrap hook. Does not wait for the database: the worker does. */
   startWorker(): void {
+    this.events.listen(this.listeners);
     const { worker } = this.options;
     if (worker === false) return this.logger.log('This process enqueues only (`worker: false`)');
     if (this.handlers.size === 0)
       return this.logger.log('There are no job handlers: nothing to work on');
-    this.worker = new Worker(this.store, this.handlers, this.workerSettings(worker), this.logger);
+    const settings = this.workerSettings(worker);
+    this.worker = new Worker(this.store, this.handlers, settings, this.logger, this.events);
     this.logger.log(
       `Working on ${this.handlers.size} kinds in the queues ${this.worker.queueNames.join(', ')} (schema ${this.options.schema})`,
     );
@@ -99,6 +114,7 @@ export class QueueRuntime {
 
   /** After every other module was shut down: enqueue works until here. */
   async close(): Promise<void> {
+    this.events.close();
     await this.database.close();
   }
 
@@ -141,7 +157,7 @@ export class QueueRuntime {
     const slots = (queue: string) => settings.queues?.get(queue) ?? settings.concurrency;
     const served = queues && new Map(queues.map((queue) => [queue, slots(queue)]));
     const own = { ...settings, ...(served && { queues: served }) };
-    return drain(this.store, this.handlers, own, bounds, this.logger);
+    return drain(this.store, this.handlers, own, bounds, this.logger, this.events);
   }
 
   private workerSettings(worker: ResolvedWorkerOptions): WorkerSettings {

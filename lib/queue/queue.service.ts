@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
+import type { Observable } from 'rxjs';
 import type { EnqueueOptions, EnqueueResult, NewJob } from '../contracts/enqueue.js';
 import { PgQueueError } from '../contracts/errors.js';
+import type { JobEvent, JobEventSink } from '../contracts/job-events.js';
 import type { JobKind, JobRecord, PayloadOf } from '../contracts/job.js';
 import type {
   CancelOutcome,
@@ -22,6 +24,7 @@ import {
   draftJob,
   type KindDefaults,
 } from './job-draft.js';
+import { sendJobs } from './send-jobs.js';
 
 /** How many failed jobs a retry by filter moves in one transaction. */
 const RETRY_BATCH = 500;
@@ -31,6 +34,7 @@ export interface QueueServicePorts {
   readonly store: JobStore;
   /** What this application's handler of a kind says about its jobs, if it has one. */
   readonly defaultsOf: (kind: string) => KindDefaults | undefined;
+  readonly events: JobEventSink & { readonly events$: Observable<JobEvent> };
   readonly drain: (options: DrainOptions) => Promise<DrainResult>;
 }
 
@@ -42,8 +46,16 @@ export class QueueService {
   /** @internal */
   constructor(private readonly ports: QueueServicePorts) {
     this.batcher = new EnqueueBatcher((jobs, lockTimeout) =>
-      ports.store.enqueueMany(jobs, { lockTimeout }),
+      sendJobs(ports, jobs, { lockTimeout }),
     );
+  }
+
+  /**
+   * What happens to jobs in this process, from the subscription on; completes when the application has shut down.
+   * What a subscriber throws is logged, and ends neither it nor the worker. While nobody subscribes it costs nothing.
+   */
+  get events$(): Observable<JobEvent> {
+    return this.ports.events.events$;
   }
 
   /**
@@ -138,7 +150,9 @@ export class QueueService {
    * Ends a pending job before it runs; its row goes to the history as `cancelled`.
    */
   async cancel(id: string): Promise<CancelOutcome> {
-    return this.ports.store.cancel(checkedId(id));
+    const outcome = await this.ports.store.cancel(checkedId(id));
+    if (outcome === 'cancelled') this.ports.events.emitEnded([id]);
+    return outcome;
   }
 
   /** How many jobs are pending or failed, over all queues. Done ones are history, which may be too large to count. */
@@ -176,7 +190,7 @@ export class QueueService {
         'The `tx` has no method query(text, values). Give a pg client, a TypeORM manager or query runner, or leave it out.',
       );
     }
-    const answers = await this.ports.store.enqueueMany(jobs, { tx });
+    const answers = await sendJobs(this.ports, jobs, { tx });
     return answers.map((answer) => resultOf(jobs[answer.ordinal], answer));
   }
 

@@ -11,7 +11,9 @@ import {
   countJobs,
   failedIds,
   getJob,
+  getJobs,
   retryMany,
+  type FoundJob,
   type RetriedRow,
 } from './statements/jobs.js';
 import { deleteFailed, deleteOverflow, takeTask, type Task } from './statements/maintenance.js';
@@ -50,6 +52,11 @@ export class JobStore {
 
   async getJob(id: string): Promise<JobRecord | undefined> {
     return (await this.database.callers.run(getJob, id))[0];
+  }
+
+  /** Those that there are; `limit` in milliseconds. */
+  getJobs(ids: readonly string[], limit?: number): Promise<FoundJob[]> {
+    return this.database.callers.run(getJobs, ids, limit);
   }
 
   failedIds(filter: FailedFilter, after: string, limit: number): Promise<string[]> {

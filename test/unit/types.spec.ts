@@ -1,10 +1,12 @@
-import type {
-  JobContext,
-  JobKinds,
-  JobRecord,
-  NewJob,
-  PayloadOf,
-  QueueService,
+import {
+  OnJobEvent,
+  type JobContext,
+  type JobEventOf,
+  type JobKinds,
+  type JobRecord,
+  type NewJob,
+  type PayloadOf,
+  type QueueService,
 } from 'nestjs-pg-queue';
 
 // What an application writes, in as many files as it likes; test/compat does it to the packed package.
@@ -78,6 +80,28 @@ describe('kinds that the application declares', () => {
       holds<Same<NonNullable<typeof any>['payload'], unknown>>();
     }
     expect(read).toBeInstanceOf(Function);
+  });
+});
+
+describe('@OnJobEvent', () => {
+  it('takes methods that take the event', () => {
+    class Right {
+      @OnJobEvent('failed')
+      async failed({ error }: JobEventOf<'failed'>): Promise<string> {
+        return error.message;
+      }
+
+      @OnJobEvent('completed')
+      none(): void {}
+    }
+    class Wrong {
+      // @ts-expect-error -- a completed job has no error
+      @OnJobEvent('completed')
+      completed({ error }: JobEventOf<'failed'>): string {
+        return error.message;
+      }
+    }
+    expect([Right, Wrong]).toHaveLength(2);
   });
 });
 

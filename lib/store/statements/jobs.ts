@@ -1,16 +1,15 @@
 import type { CancelOutcome, FailedFilter } from '../../contracts/queue.js';
 import type { JobErrorRecord, JobRecord, JobStatus } from '../../contracts/job.js';
-import { epochMs, instant, json, number, statement, text } from '../statement.js';
+import { epochMs, instant, json, number, statement, text, type TextRow } from '../statement.js';
 
-/** One statement over the view: three would miss a job that moves between them. */
-export const getJob = statement<string, JobRecord>({
-  text: /* sql */ `
+const RECORD = /* sql */ `
     select id, queue, kind, payload, status, priority, ${epochMs('run_at')} as run_at, attempts,
            max_attempts, locked_by, dedupe_key, last_error, errors, meta,
            ${epochMs('created_at')} as created_at, ${epochMs('finished_at')} as finished_at, result
-      from pgqueue.all_jobs where id = $1::bigint`,
-  values: (id) => [id],
-  row: (row) => ({
+      from pgqueue.all_jobs`;
+
+function jobRecord(row: TextRow): JobRecord {
+  return {
     id: text(row, 'id'),
     queue: text(row, 'queue'),
     kind: text(row, 'kind'),
@@ -28,7 +27,30 @@ export const getJob = statement<string, JobRecord>({
     createdAt: instant(row, 'created_at') as Date,
     finishedAt: instant(row, 'finished_at'),
     result: json(row, 'result'),
-  }),
+  };
+}
+
+/** One statement over the view: three would miss a job that moves between them. */
+export const getJob = statement<string, JobRecord>({
+  text: `${RECORD} where id = $1::bigint`,
+  values: (id) => [id],
+  row: jobRecord,
+});
+
+/** A job, and whether its handler returned anything: JSON's null is a result, no value is none. */
+export interface FoundJob {
+  readonly job: JobRecord;
+  readonly hasResult: boolean;
+}
+
+/**
+ * The same for several. If ids were reset and an id stands for two jobs, the later one counts: it comes last,
+ * and a pending one after those that have ended.
+ */
+export const getJobs = statement<readonly string[], FoundJob>({
+  text: `${RECORD} where id = any ($1::bigint[]) order by finished_at nulls last`,
+  values: (ids) => [ids],
+  row: (row) => ({ job: jobRecord(row), hasResult: row.result !== null }),
 });
 
 /** Ids of failed jobs after `after`, in order, so that a walk in batches ends although some stay. */
