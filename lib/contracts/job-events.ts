@@ -90,6 +90,9 @@ export const JOB_EVENT_TYPES = [
   'leaseLost',
 ] as const satisfies readonly JobEventType[];
 
+/** The types after which a job is not pending any more. */
+export const END_TYPES: ReadonlySet<JobEventType> = new Set(['completed', 'failed', 'cancelled']);
+
 /** Options of `@OnJobEvent`. */
 export interface JobEventOptions {
   /** Only events of jobs of this kind, or of these. Default: of all. */

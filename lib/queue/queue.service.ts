@@ -3,7 +3,7 @@ import type { Observable } from 'rxjs';
 import type { EnqueueOptions, EnqueueResult, NewJob } from '../contracts/enqueue.js';
 import { PgQueueError } from '../contracts/errors.js';
 import type { JobEvent, JobEventSink } from '../contracts/job-events.js';
-import type { JobKind, JobRecord, PayloadOf } from '../contracts/job.js';
+import type { JobKind, JobRecord, PayloadOf, ResultOf } from '../contracts/job.js';
 import type {
   CancelOutcome,
   DrainOptions,
@@ -13,27 +13,21 @@ import type {
   RetryResult,
 } from '../contracts/queue.js';
 import type { QueueTransaction, TransactionHandle } from '../contracts/transaction.js';
+import type { EnqueueAndWaitOptions, WaitOptions } from '../contracts/wait.js';
 import type { JobStore } from '../store/job-store.js';
 import type { EnqueuedRow, JobRow } from '../store/statements/enqueue-many.js';
 import { EnqueueBatcher } from './enqueue-batcher.js';
 import { checkedFilter, checkedId, checkedOptions } from './arguments.js';
-import {
-  checkedList,
-  checkedObject,
-  checkTotal,
-  draftJob,
-  type KindDefaults,
-} from './job-draft.js';
+import { checkedList, checkedObject, checkTotal, draftJob } from './job-draft.js';
 import { sendJobs } from './send-jobs.js';
+import { WaitCalls, type WaitCallPorts } from './wait-calls.js';
 
 /** How many failed jobs a retry by filter moves in one transaction. */
 const RETRY_BATCH = 500;
 
 /** What the service needs of the application around it. */
-export interface QueueServicePorts {
+export interface QueueServicePorts extends WaitCallPorts {
   readonly store: JobStore;
-  /** What this application's handler of a kind says about its jobs, if it has one. */
-  readonly defaultsOf: (kind: string) => KindDefaults | undefined;
   readonly events: JobEventSink & { readonly events$: Observable<JobEvent> };
   readonly drain: (options: DrainOptions) => Promise<DrainResult>;
 }
@@ -42,12 +36,16 @@ export interface QueueServicePorts {
 @Injectable()
 export class QueueService {
   private readonly batcher: EnqueueBatcher;
+  private readonly waits: WaitCalls;
 
   /** @internal */
   constructor(private readonly ports: QueueServicePorts) {
     this.batcher = new EnqueueBatcher((jobs, lockTimeout) =>
       sendJobs(ports, jobs, { lockTimeout }),
     );
+    this.waits = new WaitCalls(ports, async (job) => {
+      return resultOf(job, await this.batcher.enqueue(job)).id;
+    });
   }
 
   /**
@@ -75,6 +73,36 @@ export class QueueService {
     if (tx === undefined) return resultOf(job, await this.batcher.enqueue(job));
     const [result] = await this.insert([job], tx);
     return result as EnqueueResult;
+  }
+
+  /**
+   * Adds a job, and resolves to what its handler returned, wherever that runs: as JSON keeps it, and undefined if
+   * it returned nothing. With a dedupe key that a pending job holds it waits for that one. It holds no connection
+   * meanwhile. A job that waits for another one keeps its slot: give the two different queues.
+   * @throws InvalidJobError as {@link enqueue}; `RESULT_NOT_KEPT` if the kind's handler says `keepDone: false`;
+   *   JobWaitError as {@link waitFor}, with the job's id
+   */
+  async enqueueAndWait<K extends JobKind>(
+    kind: K,
+    ...[payload, options = {}]: undefined extends PayloadOf<K>
+      ? [payload?: PayloadOf<K>, options?: EnqueueAndWaitOptions]
+      : [payload: PayloadOf<K>, options?: EnqueueAndWaitOptions]
+  ): Promise<ResultOf<K>> {
+    return this.waits.enqueueAndWait(kind, payload, options) as Promise<ResultOf<K>>;
+  }
+
+  /**
+   * Resolves to what the handler of a job returned, once it has ended, or at once if it has: as
+   * {@link enqueueAndWait}.
+   * @throws JobWaitError `JOB_FAILED` or `JOB_CANCELLED`, with the `job` and its last error; `WAIT_TIMEOUT`, after
+   *   which the job goes on; `JOB_NOT_FOUND`, also before the commit of the transaction that enqueued it;
+   *   `RESULT_NOT_KEPT`
+   */
+  async waitFor<K extends JobKind = JobKind>(
+    id: string,
+    options: WaitOptions = {},
+  ): Promise<ResultOf<K>> {
+    return this.waits.waitFor(id, options) as Promise<ResultOf<K>>;
   }
 
   /**

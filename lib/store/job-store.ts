@@ -12,6 +12,7 @@ import {
   failedIds,
   getJob,
   getJobs,
+  pendingIds,
   retryMany,
   type FoundJob,
   type RetriedRow,
@@ -57,6 +58,11 @@ export class JobStore {
   /** Those that there are; `limit` in milliseconds. */
   getJobs(ids: readonly string[], limit?: number): Promise<FoundJob[]> {
     return this.database.callers.run(getJobs, ids, limit);
+  }
+
+  /** The pending ones of these; `limit` in milliseconds. */
+  pendingIds(ids: readonly string[], limit: number): Promise<string[]> {
+    return this.database.callers.run(pendingIds, ids, limit);
   }
 
   failedIds(filter: FailedFilter, after: string, limit: number): Promise<string[]> {

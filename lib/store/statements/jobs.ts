@@ -3,10 +3,9 @@ import type { JobErrorRecord, JobRecord, JobStatus } from '../../contracts/job.j
 import { epochMs, instant, json, number, statement, text, type TextRow } from '../statement.js';
 
 const RECORD = /* sql */ `
-    select id, queue, kind, payload, status, priority, ${epochMs('run_at')} as run_at, attempts,
-           max_attempts, locked_by, dedupe_key, last_error, errors, meta,
-           ${epochMs('created_at')} as created_at, ${epochMs('finished_at')} as finished_at, result
-      from pgqueue.all_jobs`;
+    id, queue, kind, payload, status, priority, ${epochMs('run_at')} as run_at, attempts, max_attempts,
+    locked_by, dedupe_key, last_error, errors, meta, ${epochMs('created_at')} as created_at,
+    ${epochMs('finished_at')} as finished_at, result`;
 
 function jobRecord(row: TextRow): JobRecord {
   return {
@@ -32,7 +31,7 @@ function jobRecord(row: TextRow): JobRecord {
 
 /** One statement over the view: three would miss a job that moves between them. */
 export const getJob = statement<string, JobRecord>({
-  text: `${RECORD} where id = $1::bigint`,
+  text: `select ${RECORD} from pgqueue.all_jobs where id = $1::bigint`,
   values: (id) => [id],
   row: jobRecord,
 });
@@ -44,13 +43,25 @@ export interface FoundJob {
 }
 
 /**
- * The same for several. If ids were reset and an id stands for two jobs, the later one counts: it comes last,
- * and a pending one after those that have ended.
+ * The same for several, each looked up by itself: by a list of 100 ids a day of history without statistics was
+ * read as a whole. If ids were reset and an id stands for two jobs, the later one counts: it comes last, and a
+ * pending one after those that have ended.
  */
 export const getJobs = statement<readonly string[], FoundJob>({
-  text: `${RECORD} where id = any ($1::bigint[]) order by finished_at nulls last`,
+  text: /* sql */ `
+    select ${RECORD}
+      from unnest($1::bigint[]) as asked(asked_id)
+     cross join lateral (select * from pgqueue.all_jobs where id = asked_id offset 0) as job
+     order by job.finished_at nulls last`,
   values: (ids) => [ids],
   row: (row) => ({ job: jobRecord(row), hasResult: row.result !== null }),
+});
+
+/** Which of the ids are pending: what a wait asks again and again, by the primary key alone. */
+export const pendingIds = statement<readonly string[], string>({
+  text: 'select id from pgqueue.jobs where id = any ($1::bigint[])',
+  values: (ids) => [ids],
+  row: (row) => text(row, 'id'),
 });
 
 /** Ids of failed jobs after `after`, in order, so that a walk in batches ends although some stay. */
