@@ -1,8 +1,9 @@
 import { Logger } from '@nestjs/common';
 import { reconnectDelay } from './contracts/delay.js';
-import { parseDuration } from './contracts/duration.js';
+import { checkedDrain } from './contracts/drain-options.js';
 import { PgQueueError } from './contracts/errors.js';
 import type { HandlerTable } from './contracts/handler.js';
+import type { JobEventListener } from './contracts/job-events.js';
 import type {
   PgQueueOptions,
   ResolvedOptions,
@@ -13,6 +14,7 @@ import { resolveOptions, resolveWorkerOptions } from './contracts/resolve-option
 import { startTimer } from './contracts/timer.js';
 import { DEFAULT_INSTANCE } from './contracts/tokens.js';
 import { VERSION } from './contracts/version.js';
+import { JobEvents } from './events/job-events.js';
 import { QueueService } from './queue/queue.service.js';
 import { Database } from './store/database.js';
 import { isConnectionUnusable } from './store/errors.js';
@@ -25,7 +27,6 @@ import { Worker, type WorkerSettings } from './worker/worker.js';
 
 /** A database that is being started or has no connection free is waited for this long at start. */
 const BOOT_PATIENCE_MS = 15_000;
-const DRAIN_TIMEOUT_MS = 30_000;
 /** By then `main.ts` has called `enableShutdownHooks`, if it does. */
 const HOOKS_CHECK_MS = 3_000;
 
@@ -36,7 +37,9 @@ export class QueueRuntime {
   private readonly database: Database;
   private readonly store: JobStore;
   private readonly logger: Logger;
+  private readonly events: JobEvents;
   private handlers: HandlerTable = new Map();
+  private listeners: readonly JobEventListener[] = [];
   private worker: Worker | undefined;
   private stopHooksCheck: () => void = () => {};
 
@@ -48,7 +51,15 @@ export class QueueRuntime {
     this.options = resolveOptions(options);
     this.database = new Database(this.options);
     this.store = new JobStore(this.database);
+    this.events = new JobEvents({
+      getJobs: async (ids) => (await this.store.getJobs(ids)).map(({ job }) => job),
+      fault: (what, error) => {
+        const { message, stack } = describeError(error);
+        this.logger.error(`${what} failed: ${message}`, stack);
+      },
+    });
     this.service = new QueueService({
+      events: this.events,
       store: this.store,
       defaultsOf: (kind) => this.handlers.get(kind),
       drain: (bounds) => this.drain(bounds),
@@ -62,8 +73,9 @@ export class QueueRuntime {
   }
 
   /** Before any other module is initialised: from then on enqueue works, everywhere. */
-  async prepare(handlers: HandlerTable): Promise<void> {
+  async prepare(handlers: HandlerTable, listeners: readonly JobEventListener[]): Promise<void> {
     this.handlers = handlers;
+    this.listeners = listeners;
     try {
       await this.prepareSchema();
       await this.declareLimits();
@@ -75,11 +87,13 @@ export class QueueRuntime {
 
   /** After every bootstrap hook. Does not wait for the database: the worker does. */
   startWorker(): void {
+    this.events.listen(this.listeners);
     const { worker } = this.options;
     if (worker === false) return this.logger.log('This process enqueues only (`worker: false`)');
     if (this.handlers.size === 0)
       return this.logger.log('There are no job handlers: nothing to work on');
-    this.worker = new Worker(this.store, this.handlers, this.workerSettings(worker), this.logger);
+    const settings = this.workerSettings(worker);
+    this.worker = new Worker(this.store, this.handlers, settings, this.logger, this.events);
     this.logger.log(
       `Working on ${this.handlers.size} kinds in the queues ${this.worker.queueNames.join(', ')} (schema ${this.options.schema})`,
     );
@@ -101,6 +115,7 @@ export class QueueRuntime {
 
   /** After every other module was shut down: enqueue works until here. */
   async close(): Promise<void> {
+    this.events.close();
     await this.database.close();
   }
 
@@ -157,22 +172,12 @@ export class QueueRuntime {
   }
 
   private drain(options: DrainOptions): Promise<DrainResult> {
-    const { max, timeout = DRAIN_TIMEOUT_MS } = options;
-    if (max !== undefined && !(Number.isInteger(max) && max >= 1)) {
-      throw new PgQueueError(
-        'INVALID_ARGUMENT',
-        '`max` of drain must be a whole number of at least 1.',
-      );
-    }
-    const milliseconds = parseDuration(timeout);
-    if (milliseconds === undefined) {
-      throw new PgQueueError(
-        'INVALID_ARGUMENT',
-        "`timeout` of drain must be milliseconds or a string such as '30s'.",
-      );
-    }
+    const { queues, ...bounds } = checkedDrain(options);
     const settings = this.workerSettings(this.options.worker || resolveWorkerOptions());
-    return drain(this.store, this.handlers, settings, { max, timeout: milliseconds }, this.logger);
+    const slots = (queue: string) => settings.queues?.get(queue) ?? settings.concurrency;
+    const served = queues && new Map(queues.map((queue) => [queue, slots(queue)]));
+    const own = { ...settings, ...(served && { queues: served }) };
+    return drain(this.store, this.handlers, own, bounds, this.logger, this.events);
   }
 
   private workerSettings(worker: ResolvedWorkerOptions): WorkerSettings {

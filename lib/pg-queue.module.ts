@@ -13,6 +13,7 @@ import { PgQueueError } from './contracts/errors.js';
 import type { PgQueueOptions } from './contracts/options.js';
 import { DEFAULT_INSTANCE, instanceToken } from './contracts/tokens.js';
 import { getQueueToken } from './decorators/inject-queue.decorator.js';
+import { buildEventListeners } from './discovery/event-listeners.js';
 import { HandlerExplorer } from './discovery/handler-explorer.js';
 import { HandlerInvoker } from './discovery/handler-invoker.js';
 import { buildHandlerTable } from './discovery/handler-registry.js';
@@ -43,13 +44,16 @@ class PgQueueCoreModule implements OnModuleInit, OnApplicationShutdown {
   ) {}
 
   async onModuleInit(): Promise<void> {
+    const instance = this.runtime.name;
+    const instances = this.instances();
     const handlers = buildHandlerTable(this.explorer.explore(), {
-      instance: this.runtime.name,
-      instances: this.instances(),
+      instance,
+      instances,
       defaults: this.runtime.handlerDefaults,
       invoker: this.invoker,
     });
-    await this.runtime.prepare(handlers);
+    const listeners = buildEventListeners(this.explorer, instance, instances);
+    await this.runtime.prepare(handlers, listeners);
   }
 
   async onApplicationShutdown(): Promise<void> {

@@ -12,7 +12,8 @@ const MAY_IMPORT = `
 | decorators | yes | yes | | | | | yes | | | |
 | discovery | yes | keys | yes | | | | yes | yes | yes | |
 | worker | yes | | | yes | | yes | yes (Logger, hooks) | | | |
-| queue | yes | | | | yes | yes | yes | | | |
+| queue | yes | | | | yes | yes | yes | | types | |
+| events | yes | | | | | | | | yes | |
 | store | yes | | | | | yes | | | | yes |
 | adapters, health, testing, dashboard | yes | | | testing only | yes | | yes | | | |
 `;
@@ -68,6 +69,9 @@ test.each([
   ['worker/housekeeping/rescue.ts', `import { rescue } from '../../store/statements/rescue.js'`],
   ['testing/drain.ts', `import { Worker } from '../worker/worker.js'`],
   ['health/indicator.ts', `import { check } from './check.js'`],
+  ['events/job-events.ts', `import { Subject } from 'rxjs'`],
+  ['events/job-events.ts', `import { callGuarded } from './guarded-observable.js'`],
+  ['queue/queue.service.ts', `import type { Observable } from 'rxjs'`],
   ['pg-queue.module-definition.ts', `import { Worker } from './worker/worker.js'`],
 ])('%s may say: %s', (file, source) => {
   expect(wrongImports(file, source)).toEqual([]);
@@ -86,6 +90,9 @@ test.each([
   ['worker/worker.ts', `import * as nest from '@nestjs/common'`],
   ['worker/worker.ts', `import { Pool } from 'pg'`],
   ['queue/queue.service.ts', `type Runner = import('../worker/job-runner.js').JobRunner`],
+  ['queue/queue.service.ts', `import { Subject } from 'rxjs'`],
+  ['worker/worker.ts', `import { Subject } from 'rxjs'`],
+  ['worker/worker.ts', `import { JobEvents } from '../events/job-events.js'`],
   ['store/database.ts', `import '@nestjs/common'`],
   ['store/database.ts', `import { join } from 'path'`],
   ['store/database.ts', `import { QueueService } from '../index.js'`],
@@ -128,7 +135,7 @@ function isAllowed(found: Import): boolean {
   const folder = folderOf(file);
   const column = target === undefined ? specifier : folderOf(target);
   if (ROOT.test(file)) return !SUBPATHS.has(column);
-  if (SUBPATHS.has(folder) && column === folder) return true;
+  if (folder !== '' && column === folder) return true;
   const cell = TABLE.get(folder)?.get(column) ?? '';
   return CELLS[cell]?.(found) ?? false;
 }

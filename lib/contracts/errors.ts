@@ -1,3 +1,5 @@
+import type { JobRecord } from './job.js';
+
 /** Every code of {@link PgQueueError}; match on these, the sentences may change. */
 export type PgQueueErrorCode =
   /** An option of `forRoot`, `@JobHandler` or a worker is wrong. Thrown while the application starts. */
@@ -31,7 +33,17 @@ export type PgQueueErrorCode =
   /** The attempt ran longer than the handler's `timeout`. */
   | 'JOB_TIMEOUT'
   /** The process is stopping and the job's grace time is over. */
-  | 'SHUTTING_DOWN';
+  | 'SHUTTING_DOWN'
+  /** A {@link JobWaitError}: the time limit was over before the job had ended. The job goes on. */
+  | 'WAIT_TIMEOUT'
+  /** A {@link JobWaitError}: the job failed for good. */
+  | 'JOB_FAILED'
+  /** A {@link JobWaitError}: the job was cancelled. */
+  | 'JOB_CANCELLED'
+  /** A {@link JobWaitError}: there is no such job, or not any more. */
+  | 'JOB_NOT_FOUND'
+  /** The job's result is not kept. Thrown by `enqueueAndWait` before any SQL where the handler says so, else a {@link JobWaitError}. */
+  | 'RESULT_NOT_KEPT';
 
 /**
  * The one family of errors that this package throws by itself. The message is a sentence that names
@@ -58,5 +70,21 @@ export class InvalidJobError extends PgQueueError {
     problem: string,
   ) {
     super('INVALID_JOB', `${path} ${problem}`);
+  }
+}
+
+/** Why `waitFor` or `enqueueAndWait` has no result. The `code` says which of the reasons it is. */
+export class JobWaitError extends PgQueueError {
+  override readonly name = 'JobWaitError';
+
+  constructor(
+    code: PgQueueErrorCode,
+    message: string,
+    readonly jobId: string,
+    /** The job as it ended, with `lastError` and `errors`; undefined if it has not, or left no row. */
+    readonly job: JobRecord | undefined,
+    options?: ErrorOptions,
+  ) {
+    super(code, message, options);
   }
 }

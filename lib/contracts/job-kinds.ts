@@ -13,3 +13,20 @@
  */
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type
 export interface JobKinds {}
+
+/**
+ * What the handlers of your kinds return, the same way: the type of `enqueueAndWait` and `waitFor`. A result is
+ * stored as JSON, so declare what JSON makes of it: a Date comes back as a string.
+ *
+ * ```ts
+ * declare module 'nestjs-pg-queue' {
+ *   interface JobResults {
+ *     render_pdf: { url: string };
+ *   }
+ * }
+ * ```
+ *
+ * The result of a kind that is not declared is of type `unknown`.
+ */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type
+export interface JobResults {}

@@ -1,11 +1,14 @@
 import type { LoggerService } from '@nestjs/common';
-import type { JobKinds } from './job-kinds.js';
+import type { JobKinds, JobResults } from './job-kinds.js';
 
 /** A kind of job. Any string; the ones declared in {@link JobKinds} are offered by the editor. */
 export type JobKind = (keyof JobKinds & string) | (string & {});
 
 /** The payload of a kind: what {@link JobKinds} declares, else `unknown`. */
 export type PayloadOf<K extends JobKind> = K extends keyof JobKinds ? JobKinds[K] : unknown;
+
+/** What the handler of a kind returns, as JSON keeps it: what {@link JobResults} declares, else `unknown`. */
+export type ResultOf<K extends JobKind> = K extends keyof JobResults ? JobResults[K] : unknown;
 
 /**
  * Where a job stands. `queued`, `scheduled`, `waiting` and `running` are pending; `failed` waits for a

@@ -33,6 +33,8 @@ export interface JobCounts {
 }
 
 export interface DrainOptions {
+  /** Only jobs of these queues. Default: as the worker's `queues` says, else `'default'` and every handler's. */
+  readonly queues?: readonly string[] | undefined;
   /** Runs at most this many jobs. Default: no bound. */
   readonly max?: number | undefined;
   /** Begins no job after this time, and gives running ones the worker's shutdown grace. Default 30 s. */

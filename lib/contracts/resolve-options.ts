@@ -30,6 +30,7 @@ export const DEFAULTS = {
   pollInterval: 2_000,
   pollIntervalWithoutListener: 500,
   shutdownGrace: 10_000,
+  waitTimeout: 30_000,
   keepDone: 7 * 86_400_000,
   keepFailed: 90 * 86_400_000,
   backoff: { type: 'exponential', base: 2_000, max: 600_000, factor: 2, jitter: 0.5 },

@@ -1,7 +1,11 @@
 import type { JobHandlerOptions } from '../contracts/handler.js';
+import type { JobEventOptions, JobEventType } from '../contracts/job-events.js';
 
 /** Under this key stands what `@JobHandler` said; a fixed string, so that two copies of the package agree. */
 const HANDLERS_KEY = 'nestjs-pg-queue:handlers';
+
+/** The same for what `@OnJobEvent` said. */
+const EVENT_LISTENERS_KEY = 'nestjs-pg-queue:event-listeners';
 
 /**
  * Nest's own key for the parameters of a handler. Under any other key Nest would not make instances of
@@ -28,6 +32,12 @@ export interface HandlerMetadata {
   readonly options: JobHandlerOptions;
 }
 
+/** One use of `@OnJobEvent`. */
+export interface EventListenerMetadata {
+  readonly type: JobEventType;
+  readonly options: JobEventOptions;
+}
+
 /** One entry of what parameter decorators write. */
 export interface ParameterMetadata {
   readonly index: number;
@@ -45,9 +55,7 @@ export function addHandler(
   declared: object,
   handler: HandlerMetadata,
 ): void {
-  const handlers = [...handlersOf(prototype, method, declared), handler];
-  Reflect.defineMetadata(HANDLERS_KEY, handlers, prototype, method);
-  Reflect.defineMetadata(HANDLERS_KEY, handlers, declared);
+  add(HANDLERS_KEY, prototype, method, declared, handler);
 }
 
 /** What `@JobHandler` said about the method that `prototype` itself (not its parent) declares. */
@@ -56,9 +64,38 @@ export function handlersOf(
   method: string,
   declared: object,
 ): readonly HandlerMetadata[] {
+  return saidBy<HandlerMetadata>(HANDLERS_KEY, prototype, method, declared);
+}
+
+/** As {@link addHandler}, for what `@OnJobEvent` says. */
+export function addEventListener(
+  prototype: object,
+  method: string,
+  declared: object,
+  listener: EventListenerMetadata,
+): void {
+  add(EVENT_LISTENERS_KEY, prototype, method, declared, listener);
+}
+
+/** As {@link handlersOf}, for what `@OnJobEvent` said. */
+export function eventListenersOf(
+  prototype: object,
+  method: string,
+  declared: object,
+): readonly EventListenerMetadata[] {
+  return saidBy<EventListenerMetadata>(EVENT_LISTENERS_KEY, prototype, method, declared);
+}
+
+function add<T>(key: string, prototype: object, method: string, declared: object, entry: T): void {
+  const entries = [...saidBy<T>(key, prototype, method, declared), entry];
+  Reflect.defineMetadata(key, entries, prototype, method);
+  Reflect.defineMetadata(key, entries, declared);
+}
+
+function saidBy<T>(key: string, prototype: object, method: string, declared: object): T[] {
   return (
-    (Reflect.getOwnMetadata(HANDLERS_KEY, prototype, method) as HandlerMetadata[] | undefined) ??
-    (Reflect.getOwnMetadata(HANDLERS_KEY, declared) as HandlerMetadata[] | undefined) ??
+    (Reflect.getOwnMetadata(key, prototype, method) as T[] | undefined) ??
+    (Reflect.getOwnMetadata(key, declared) as T[] | undefined) ??
     []
   );
 }

@@ -44,7 +44,7 @@ export class HandlerExplorer {
   }
 
   /** One wrapper per instance: an alias, or a factory that passes an instance on, adds no host. */
-  private hosts(): HostWrapper[] {
+  hosts(): HostWrapper[] {
     const hosts = new Map<object, HostWrapper>();
     for (const wrapper of [...this.discovery.getProviders(), ...this.discovery.getControllers()]) {
       if (wrapper.isAlias) continue;
@@ -65,7 +65,8 @@ export function isPerJob(wrapper: HostWrapper): boolean {
   return wrapper.isTransient || !wrapper.isDependencyTreeStatic();
 }
 
-function prototypeOf(wrapper: HostWrapper): object | undefined {
+/** Where the methods of a host are looked for; undefined if its class is not known. */
+export function prototypeOf(wrapper: HostWrapper): object | undefined {
   if (!isPerJob(wrapper)) return Object.getPrototypeOf(wrapper.instance) as object;
   const classRef: unknown = wrapper.isNotMetatype ? wrapper.token : wrapper.metatype;
   return typeof classRef === 'function' ? (classRef.prototype as object) : undefined;
@@ -94,7 +95,7 @@ interface Method {
 }
 
 /** The methods of a prototype and its parents; an overridden method once, as the subclass has it. */
-function methodsOf(prototype: object): Method[] {
+export function methodsOf(prototype: object): Method[] {
   const methods = new Map<string, Method | undefined>([['constructor', undefined]]);
   let owner: object | null = prototype;
   while (owner !== null && owner !== Object.prototype) {
@@ -109,7 +110,8 @@ function methodsOf(prototype: object): Method[] {
   return [...methods.values()].filter((method) => method !== undefined);
 }
 
-function classOf(prototype: object, wrapper: HostWrapper): NamedClass {
+/** The class of a host; it may have inherited its methods. */
+export function classOf(prototype: object, wrapper: HostWrapper): NamedClass {
   const classRef: unknown = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value;
   return typeof classRef === 'function' ? classRef : { name: String(wrapper.name) };
 }

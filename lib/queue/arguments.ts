@@ -1,5 +1,7 @@
 import { types } from 'node:util';
+import { parseDuration } from '../contracts/duration.js';
 import { PgQueueError } from '../contracts/errors.js';
+import { DEFAULTS } from '../contracts/resolve-options.js';
 import { isStorableText } from '../contracts/storable.js';
 import type { FailedFilter } from '../contracts/queue.js';
 
@@ -56,6 +58,13 @@ export function checkedOptions<T extends object>(
     'INVALID_ARGUMENT',
     `${method} has no option \`${unknown}\`. Known are: ${known.join(', ')}.`,
   );
+}
+
+/** @throws PgQueueError `INVALID_ARGUMENT` if it is no time that somebody can wait; milliseconds */
+export function checkedTimeout(method: string, timeout: unknown = DEFAULTS.waitTimeout): number {
+  const ms = parseDuration(timeout);
+  if (ms !== undefined && ms >= 1) return ms;
+  throw invalid(`timeout of ${method}`, "at least 1 ms: milliseconds, or a string such as '30s'");
 }
 
 function isUsualDate(value: unknown): boolean {

@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
+import type { Observable } from 'rxjs';
 import type { EnqueueOptions, EnqueueResult, NewJob } from '../contracts/enqueue.js';
 import { PgQueueError } from '../contracts/errors.js';
-import type { JobKind, JobRecord, PayloadOf } from '../contracts/job.js';
+import type { JobEvent, JobEventSink } from '../contracts/job-events.js';
+import type { JobKind, JobRecord, PayloadOf, ResultOf } from '../contracts/job.js';
 import type {
   CancelOutcome,
   DrainOptions,
@@ -11,27 +13,23 @@ import type {
   RetryResult,
 } from '../contracts/queue.js';
 import type { QueueTransaction, TransactionHandle } from '../contracts/transaction.js';
+import type { EnqueueAndWaitOptions, WaitOptions } from '../contracts/wait.js';
 import type { JobStore } from '../store/job-store.js';
 import type { EnqueuedRow, JobRow } from '../store/statements/enqueue-many.js';
 import { Limits } from './limits.js';
 import { EnqueueBatcher } from './enqueue-batcher.js';
 import { checkedFilter, checkedId, checkedOptions } from './arguments.js';
-import {
-  checkedList,
-  checkedObject,
-  checkTotal,
-  draftJob,
-  type KindDefaults,
-} from './job-draft.js';
+import { checkedList, checkedObject, checkTotal, draftJob } from './job-draft.js';
+import { sendJobs } from './send-jobs.js';
+import { WaitCalls, type WaitCallPorts } from './wait-calls.js';
 
 /** How many failed jobs a retry by filter moves in one transaction. */
 const RETRY_BATCH = 500;
 
 /** What the service needs of the application around it. */
-export interface QueueServicePorts {
+export interface QueueServicePorts extends WaitCallPorts {
   readonly store: JobStore;
-  /** What this application's handler of a kind says about its jobs, if it has one. */
-  readonly defaultsOf: (kind: string) => KindDefaults | undefined;
+  readonly events: JobEventSink & { readonly events$: Observable<JobEvent> };
   readonly drain: (options: DrainOptions) => Promise<DrainResult>;
 }
 
@@ -41,13 +39,25 @@ export class QueueService {
   /** How many jobs run and how often they begin, over all workers. */
   readonly limits: Limits;
   private readonly batcher: EnqueueBatcher;
+  private readonly waits: WaitCalls;
 
   /** @internal */
   constructor(private readonly ports: QueueServicePorts) {
     this.limits = new Limits(ports.store);
     this.batcher = new EnqueueBatcher((jobs, lockTimeout) =>
-      ports.store.enqueueMany(jobs, { lockTimeout }),
+      sendJobs(ports, jobs, { lockTimeout }),
     );
+    this.waits = new WaitCalls(ports, async (job) => {
+      return resultOf(job, await this.batcher.enqueue(job)).id;
+    });
+  }
+
+  /**
+   * What happens to jobs in this process, from the subscription on; completes when the application has shut down.
+   * What a subscriber throws is logged, and ends neither it nor the worker. While nobody subscribes it costs nothing.
+   */
+  get events$(): Observable<JobEvent> {
+    return this.ports.events.events$;
   }
 
   /**
@@ -67,6 +77,36 @@ export class QueueService {
     if (tx === undefined) return resultOf(job, await this.batcher.enqueue(job));
     const [result] = await this.insert([job], tx);
     return result as EnqueueResult;
+  }
+
+  /**
+   * Adds a job, and resolves to what its handler returned, wherever that runs: as JSON keeps it, and undefined if
+   * it returned nothing. With a dedupe key that a pending job holds it waits for that one. It holds no connection
+   * meanwhile. A job that waits for another one keeps its slot: give the two different queues.
+   * @throws InvalidJobError as {@link enqueue}; `RESULT_NOT_KEPT` if the kind's handler says `keepDone: false`;
+   *   JobWaitError as {@link waitFor}, with the job's id
+   */
+  async enqueueAndWait<K extends JobKind>(
+    kind: K,
+    ...[payload, options = {}]: undefined extends PayloadOf<K>
+      ? [payload?: PayloadOf<K>, options?: EnqueueAndWaitOptions]
+      : [payload: PayloadOf<K>, options?: EnqueueAndWaitOptions]
+  ): Promise<ResultOf<K>> {
+    return this.waits.enqueueAndWait(kind, payload, options) as Promise<ResultOf<K>>;
+  }
+
+  /**
+   * Resolves to what the handler of a job returned, once it has ended, or at once if it has: as
+   * {@link enqueueAndWait}.
+   * @throws JobWaitError `JOB_FAILED` or `JOB_CANCELLED`, with the `job` and its last error; `WAIT_TIMEOUT`, after
+   *   which the job goes on; `JOB_NOT_FOUND`, also before the commit of the transaction that enqueued it;
+   *   `RESULT_NOT_KEPT`
+   */
+  async waitFor<K extends JobKind = JobKind>(
+    id: string,
+    options: WaitOptions = {},
+  ): Promise<ResultOf<K>> {
+    return this.waits.waitFor(id, options) as Promise<ResultOf<K>>;
   }
 
   /**
@@ -142,7 +182,9 @@ export class QueueService {
    * Ends a pending job before it runs; its row goes to the history as `cancelled`.
    */
   async cancel(id: string): Promise<CancelOutcome> {
-    return this.ports.store.cancel(checkedId(id));
+    const outcome = await this.ports.store.cancel(checkedId(id));
+    if (outcome === 'cancelled') this.ports.events.emitEnded([id]);
+    return outcome;
   }
 
   /** How many jobs are pending or failed, over all queues. Done ones are history, which may be too large to count. */
@@ -167,7 +209,7 @@ export class QueueService {
    * worker: for serverless functions, scripts and tests. Rescues jobs of dead workers first.
    */
   async drain(options: DrainOptions = {}): Promise<DrainResult> {
-    return this.ports.drain(checkedOptions('drain', options, ['max', 'timeout']));
+    return this.ports.drain(checkedOptions('drain', options, ['max', 'timeout', 'queues']));
   }
 
   private async insert(
@@ -180,7 +222,7 @@ export class QueueService {
         'The `tx` has no method query(text, values). Give a pg client, a TypeORM manager or query runner, or leave it out.',
       );
     }
-    const answers = await this.ports.store.enqueueMany(jobs, { tx });
+    const answers = await sendJobs(this.ports, jobs, { tx });
     return answers.map((answer) => resultOf(jobs[answer.ordinal], answer));
   }
 

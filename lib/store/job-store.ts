@@ -12,7 +12,10 @@ import {
   countJobs,
   failedIds,
   getJob,
+  getJobs,
+  pendingIds,
   retryMany,
+  type FoundJob,
   type RetriedRow,
 } from './statements/jobs.js';
 import { listLimits, removeLimit, setLimit, sweepSlots } from './statements/limits.js';
@@ -52,6 +55,16 @@ export class JobStore {
 
   async getJob(id: string): Promise<JobRecord | undefined> {
     return (await this.database.callers.run(getJob, id))[0];
+  }
+
+  /** Those that there are; `limit` in milliseconds. */
+  getJobs(ids: readonly string[], limit?: number): Promise<FoundJob[]> {
+    return this.database.callers.run(getJobs, ids, limit);
+  }
+
+  /** The pending ones of these; `limit` in milliseconds. */
+  pendingIds(ids: readonly string[], limit: number): Promise<string[]> {
+    return this.database.callers.run(pendingIds, ids, limit);
   }
 
   failedIds(filter: FailedFilter, after: string, limit: number): Promise<string[]> {

@@ -1,5 +1,6 @@
 import type { Logger } from '@nestjs/common';
 import type { HandlerTable } from '../contracts/handler.js';
+import type { JobEventSink } from '../contracts/job-events.js';
 import type { DrainResult } from '../contracts/queue.js';
 import { startTimer } from '../contracts/timer.js';
 import type { JobStore } from '../store/job-store.js';
@@ -21,12 +22,14 @@ export async function drain(
   settings: WorkerSettings,
   { max, timeout }: DrainBounds,
   logger: Logger,
+  events: JobEventSink,
 ): Promise<DrainResult> {
   const worker = new Worker(
     store,
     handlers,
     { ...settings, listen: false, ...(max !== undefined && { budget: max }) },
     logger,
+    events,
   );
   let isOver = false;
   let stopTimer = () => {};

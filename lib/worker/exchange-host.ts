@@ -1,4 +1,5 @@
 import type { ClaimedJob, Lane } from '../store/statements/exchange.js';
+import type { AttemptEvents } from './attempt-events.js';
 import type { Lease } from './lease.js';
 
 /** What one exchange came to. */
@@ -15,6 +16,8 @@ export const NOTHING_ASKED: Turn = { found: 0, hasSpare: false, isFull: false };
 
 /** What the loop needs of the worker around it. */
 export interface ExchangeHost {
+  /** Who tells others how attempts ended. */
+  readonly attempts: Pick<AttemptEvents, 'answered' | 'spent'>;
   /** Under which id to claim; undefined while there is none. */
   currentLease(): Lease | undefined;
   /** What to ask for now, by how long an exchange takes in milliseconds. Empty = nothing is to be claimed. */

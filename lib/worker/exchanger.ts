@@ -145,6 +145,7 @@ export class Exchanger {
     plan: LookPlan,
   ): { found: number; isAlive: boolean; hasMoreDue: boolean } {
     const busy = new Set<string>();
+    const lost = new Set<string>();
     let found = 0;
     let isAlive = false;
     let hasMoreDue = false;
@@ -159,6 +160,7 @@ export class Exchanger {
           busy.add(row.id);
           break;
         case 'lost':
+          lost.add(row.id);
           this.host.lostJob(row.id);
           break;
         case 'already':
@@ -166,6 +168,7 @@ export class Exchanger {
         case 'spent':
           found += 1;
           this.logger.warn(`Job ${row.id} had no attempts left when it was due: it is failed now`);
+          this.host.attempts.spent(row.id);
           this.lookFully();
           break;
         case 'dead':
@@ -188,6 +191,7 @@ export class Exchanger {
       for (const { id } of settlements) if (!busy.has(id)) this.limited.delete(id);
     }
     found += this.counted(limits); // after that: a job that was released may have been claimed again
+    if (settlements.length > 0) this.host.attempts.answered(settlements, busy, lost);
     if (busy.size > 0) {
       this.outbox.add(workerId, ...settlements.filter(({ id }) => busy.has(id)));
       this.events.within(BUSY_RETRY_MS);

@@ -13,10 +13,12 @@ import { Slots } from './slots.js';
 const HAND_BACK_AFTER_MS = 1_000;
 
 export interface HeldJobsEvents {
+  /** A handler is about to be called. */
+  started(run: JobRun): void;
   /** A handler has ended; its job is still held, so that a lease that is over is noticed in time. */
   ended(): void;
   /** A job is not held any more: this is to be stored. */
-  settled(workerId: string, settlement: Settlement): void;
+  settled(run: JobRun, settlement: Settlement): void;
 }
 
 /** The jobs that this worker has claimed and not settled: those that run, and those that wait for a slot. */
@@ -114,6 +116,7 @@ export class HeldJobs {
   }
 
   private run(run: JobRun): void {
+    this.events.started(run);
     run.run((outcome) => this.ended(run, outcome));
   }
 
@@ -141,7 +144,7 @@ export class HeldJobs {
 
   private settle(run: JobRun, settlement: Settlement): void {
     this.held.delete(run);
-    this.events.settled(run.workerId, settlement);
+    this.events.settled(run, settlement);
     if (this.held.size === 0) for (const resolve of this.whenNone.splice(0)) resolve();
   }
 }

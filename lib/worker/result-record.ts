@@ -1,4 +1,5 @@
-import { isStorableJson, storableText } from '../contracts/storable.js';
+import { resultMarker } from '../contracts/result-marker.js';
+import { isStorableJson } from '../contracts/storable.js';
 import { describeError } from './error-record.js';
 
 /** A result is for looking at, not for storing files: larger ones are replaced by a marker. */
@@ -14,15 +15,11 @@ export function resultRecord(value: unknown): string | undefined {
   try {
     text = JSON.stringify(value);
   } catch (error) {
-    return marker(describeError(error).message);
+    return resultMarker(describeError(error).message);
   }
   if (text === undefined) return undefined;
-  if (!isStorableJson(text)) return marker('it holds characters that jsonb refuses');
+  if (!isStorableJson(text)) return resultMarker('it holds characters that jsonb refuses');
   if (Buffer.byteLength(text) > MAX_RESULT_BYTES)
-    return marker(`it is larger than ${MAX_RESULT_BYTES} bytes`);
+    return resultMarker(`it is larger than ${MAX_RESULT_BYTES} bytes`);
   return text;
-}
-
-function marker(reason: string): string {
-  return JSON.stringify({ notStored: storableText(reason, 500) });
 }

@@ -1,8 +1,9 @@
+import { resultMarker } from '../contracts/result-marker.js';
 import type { Settlement } from '../store/statements/exchange.js';
 import { describeError } from './error-record.js';
 
 const NAME = 'OutcomeNotStorable';
-const RESULT_REFUSED = JSON.stringify({ notStored: 'the database refused it' });
+const RESULT_REFUSED = resultMarker('the database refused it');
 
 /** What takes the place of a settlement that the database refuses: the job failed, and why. */
 export function storableFailure({ id, leaseNo }: Settlement, reason: unknown) {

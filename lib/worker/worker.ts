@@ -1,12 +1,14 @@
 import { hostname } from 'node:os';
 import type { Logger } from '@nestjs/common';
 import type { HandlerTable } from '../contracts/handler.js';
+import { NO_EVENTS, type JobEventSink } from '../contracts/job-events.js';
 import type { ResolvedWorkerOptions } from '../contracts/options.js';
 import { DEFAULTS } from '../contracts/resolve-options.js';
 import { within } from '../contracts/within.js';
 import type { JobStore } from '../store/job-store.js';
 import type { ClaimedJob, Lane } from '../store/statements/exchange.js';
 import type { WorkerRow } from '../store/statements/workers.js';
+import { AttemptEvents } from './attempt-events.js';
 import { Doorbell } from './doorbell.js';
 import type { ExchangeHost, Turn } from './exchange-host.js';
 import { ExchangeLoop } from './exchange-loop.js';
@@ -38,6 +40,7 @@ export interface WorkerSettings extends ResolvedWorkerOptions, Retention {
 export class Worker implements ExchangeHost {
   private state: 'new' | 'running' | 'draining' | 'closed' = 'new';
   private readonly queues: ReadonlyMap<string, number>;
+  readonly attempts: AttemptEvents;
   private readonly jobs: HeldJobs;
   private readonly loop: ExchangeLoop;
   private readonly doorbell: Doorbell | undefined;
@@ -57,7 +60,9 @@ export class Worker implements ExchangeHost {
     private readonly handlers: HandlerTable,
     private readonly settings: WorkerSettings,
     private readonly logger: Logger,
+    events: JobEventSink = NO_EVENTS,
   ) {
+    this.attempts = new AttemptEvents(events);
     this.queues = settings.queues ?? defaultQueues(handlers, settings.concurrency);
     this.jobs = new HeldJobs(handlers, this.queues, this.jobEvents(), logger);
     this.poll = new Poll(settings.pollInterval);
@@ -69,7 +74,7 @@ export class Worker implements ExchangeHost {
       this.leaseEvents(),
       logger,
     );
-    this.rescue = new Rescue(store, logger);
+    this.rescue = new Rescue(store, logger, (failed) => events.emitEnded(failed));
     const tasks = housekeepingTasks(store, this.rescue, settings, logger);
     this.housekeeping = new Housekeeping(store, tasks, logger);
     if (settings.listen) {
@@ -210,7 +215,11 @@ export class Worker implements ExchangeHost {
   private jobEvents(): HeldJobsEvents {
     return {
       ended: () => this.leases.current?.loseIfOver(),
-      settled: (workerId, settlement) => this.loop.settle(workerId, settlement),
+      started: (run) => this.attempts.started(run),
+      settled: (run, settlement) => {
+        this.attempts.ended(run, settlement);
+        this.loop.settle(run.workerId, settlement);
+      },
     };
   }
 

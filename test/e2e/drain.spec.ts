@@ -82,7 +82,50 @@ describe('R16: drain', () => {
   it('refuses options that it does not know', async () => {
     const app = await startWith([note], enqueueOnly);
     const misspelt = { tiemout: 5 } as object;
-    await expect(app.queue.drain(misspelt)).rejects.toThrow(/tiemout.*max, timeout/);
+    await expect(app.queue.drain(misspelt)).rejects.toThrow(/tiemout.*max, timeout, queues/);
+  });
+
+  it('runs only jobs of the queues that it is told', async () => {
+    const mail = on('mail', (_payload, job) => ran.push(job), { queue: 'mail' });
+    const app = await startWith([note, mail], enqueueOnly);
+    await app.queue.enqueueMany([
+      { kind: 'note' },
+      { kind: 'mail' },
+      { kind: 'note', queue: 'mail' },
+      { kind: 'note', queue: 'bulk' }, // which no handler names
+    ]);
+    expect(await app.queue.drain({ queues: ['mail'] })).toMatchObject({ claimed: 2, done: 2 });
+    expect(ran.map(({ queue }) => queue)).toEqual(['mail', 'mail']);
+    expect(await app.queue.drain({ queues: ['bulk', 'mail'] })).toMatchObject({ claimed: 1 });
+    expect(await app.queue.drain()).toMatchObject({ claimed: 1, reason: 'empty' });
+  });
+
+  it('has as many slots in a queue that it is told as the worker has there', async () => {
+    let running = 0;
+    let most = 0;
+    const turn = on('turn', async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await new Promise(setImmediate);
+      running -= 1;
+    });
+    // The worker that stays does not look again: what there is is the drain's.
+    const worker = { queues: { narrow: { concurrency: 2 } }, pollInterval: '1h' } as const;
+    const app = await startWith([turn], { worker, listen: false });
+    await eventually(async () =>
+      expect(await app.sql('select id from pgqueue.workers')).toHaveLength(1),
+    );
+    await app.sql(
+      `insert into pgqueue.queues (name, paused_at) values ('narrow', now())
+       on conflict (name) do update set paused_at = now()`,
+    );
+    const job = { kind: 'turn', queue: 'narrow' };
+    await app.queue.enqueueMany(Array.from({ length: 30 }, () => job));
+    await app.sql('update pgqueue.queues set paused_at = null');
+    expect(await app.queue.drain({ queues: ['narrow'] })).toMatchObject({ reason: 'empty' });
+    // Should the first look of the worker come as late as this, it has its own two.
+    expect(most).toBeLessThanOrEqual(4);
+    expect(most).toBeGreaterThanOrEqual(2);
   });
 
   it('also runs what its own jobs enqueue', async () => {
@@ -176,6 +219,35 @@ describe('R16: drain', () => {
     expect(ran).toHaveLength(200);
   });
 
+  it('may be called by many requests at once, which hold every connection that callers have', async () => {
+    const app: TestApp = await startWith(
+      [
+        on('note', async (_payload, job) => {
+          ran.push(job);
+          await app.queue.get(job.id); // handlers wait for a callers' connection, the engine never does
+        }),
+      ],
+      { ...enqueueOnly, maxConnections: 2 },
+    );
+    await manyNotes(app, 100);
+    const release = signal();
+    const held = Array.from({ length: 2 }, () =>
+      app.queue.transaction(async (tx) => {
+        await tx.query('select 1');
+        await release.happened;
+      }),
+    );
+    const drains = Array.from({ length: 25 }, () => app.queue.drain({ max: 5, timeout: '20s' }));
+    await eventually(() => expect(ran.length).toBe(100));
+    release.fire();
+    await Promise.all(held);
+    const results = await Promise.all(drains);
+    expect(results.reduce((sum, { done }) => sum + done, 0)).toBe(100);
+    expect(results.every(({ claimed }) => claimed <= 5)).toBe(true);
+    expect(new Set(ran.map(({ id }) => id)).size).toBe(100);
+    expect(await app.sql('select id from pgqueue.workers')).toEqual([]);
+  });
+
   it('runs beside a worker that stays', async () => {
     const app = await startWith([note]);
     await manyNotes(app, 100);
@@ -192,6 +264,11 @@ describe('R16: drain', () => {
       [{ max: 1.5 }, 'max'],
       [{ timeout: 'soon' }, 'timeout'],
       [{ timeout: -1 }, 'timeout'],
+      [{ queues: 'mail' }, 'queues'],
+      [{ queues: [] }, 'queues'],
+      [{ queues: ['mail', ''] }, 'queues'],
+      [{ queues: ['nul\0'] }, 'queues'],
+      [{ queues: null }, 'queues'],
     ] as const;
     for (const [options, named] of wrong) {
       await expect(app.queue.drain(options as never)).rejects.toMatchObject({

@@ -82,6 +82,7 @@ function startLoop(
     },
   };
   const host: ExchangeHost = {
+    attempts: { answered: () => {}, spent: () => {} },
     currentLease: () => lease as Lease,
     lanes: () => {
       if (lanes) return [...lanes(claimed.length)];

@@ -1,10 +1,13 @@
-import type {
-  JobContext,
-  JobKinds,
-  JobRecord,
-  NewJob,
-  PayloadOf,
-  QueueService,
+import {
+  OnJobEvent,
+  type JobContext,
+  type JobEventOf,
+  type JobKinds,
+  type JobRecord,
+  type NewJob,
+  type PayloadOf,
+  type QueueService,
+  type ResultOf,
 } from 'nestjs-pg-queue';
 
 // What an application writes, in as many files as it likes; test/compat does it to the packed package.
@@ -12,6 +15,10 @@ declare module 'nestjs-pg-queue' {
   interface JobKinds {
     'types.email': { userId: string; copies?: number };
     'types.nothing': undefined;
+  }
+  interface JobResults {
+    'types.email': { messageId: string };
+    'types.result-only': number;
   }
 }
 
@@ -78,6 +85,58 @@ describe('kinds that the application declares', () => {
       holds<Same<NonNullable<typeof any>['payload'], unknown>>();
     }
     expect(read).toBeInstanceOf(Function);
+  });
+});
+
+describe('results that the application declares', () => {
+  it('are what enqueueAndWait and waitFor resolve to', () => {
+    holds<Same<ResultOf<'types.email'>, { messageId: string }>>();
+    async function calls(queue: QueueService) {
+      const sent = await queue.enqueueAndWait('types.email', { userId: '7' }, { timeout: '5s' });
+      holds<Same<typeof sent, { messageId: string }>>();
+      const count = await queue.enqueueAndWait('types.result-only', 7);
+      holds<Same<typeof count, number>>();
+      const again = await queue.waitFor<'types.email'>('7');
+      holds<Same<typeof again, { messageId: string }>>();
+      // @ts-expect-error -- userId is a string
+      await queue.enqueueAndWait('types.email', { userId: 7 });
+      // @ts-expect-error -- the job would wait for the transaction
+      await queue.enqueueAndWait('types.email', { userId: '7' }, { tx: queue });
+    }
+    expect(calls).toBeInstanceOf(Function);
+  });
+
+  it('are unknown for kinds without one', () => {
+    holds<Same<ResultOf<'types.nothing'>, unknown>>();
+    async function calls(queue: QueueService) {
+      const nothing = await queue.enqueueAndWait('types.nothing');
+      holds<Same<typeof nothing, unknown>>();
+      const any = await queue.waitFor('7');
+      holds<Same<typeof any, unknown>>();
+    }
+    expect(calls).toBeInstanceOf(Function);
+  });
+});
+
+describe('@OnJobEvent', () => {
+  it('takes methods that take the event', () => {
+    class Right {
+      @OnJobEvent('failed')
+      async failed({ error }: JobEventOf<'failed'>): Promise<string> {
+        return error.message;
+      }
+
+      @OnJobEvent('completed')
+      none(): void {}
+    }
+    class Wrong {
+      // @ts-expect-error -- a completed job has no error
+      @OnJobEvent('completed')
+      completed({ error }: JobEventOf<'failed'>): string {
+        return error.message;
+      }
+    }
+    expect([Right, Wrong]).toHaveLength(2);
   });
 });
 

@@ -1,5 +1,6 @@
 import { Logger } from '@nestjs/common';
 import type { HandlerTable, RegisteredHandler } from '../../lib/contracts/handler.js';
+import type { JobEventSink } from '../../lib/contracts/job-events.js';
 import type { JobContext } from '../../lib/contracts/job.js';
 import { resolveOptions } from '../../lib/contracts/resolve-options.js';
 import { Database } from '../../lib/store/database.js';
@@ -79,12 +80,13 @@ export class TestWorker {
     where: { readonly url: string; readonly schema: string },
     handlers: readonly RegisteredHandler[],
     settings: Partial<WorkerSettings> = {},
+    events?: JobEventSink,
   ) {
     const options = { connectionString: where.url, schema: where.schema };
     this.database = new Database(resolveOptions(options));
     const table: HandlerTable = new Map(handlers.map((entry) => [entry.kind, entry]));
     const all = { ...SETTINGS, ...settings };
-    this.worker = new Worker(new JobStore(this.database), table, all, this.log);
+    this.worker = new Worker(new JobStore(this.database), table, all, this.log, events);
   }
 
   start(): Promise<void> {

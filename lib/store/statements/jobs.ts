@@ -1,16 +1,14 @@
 import type { CancelOutcome, FailedFilter } from '../../contracts/queue.js';
 import type { JobErrorRecord, JobRecord, JobStatus } from '../../contracts/job.js';
-import { epochMs, instant, json, number, statement, text } from '../statement.js';
+import { epochMs, instant, json, number, statement, text, type TextRow } from '../statement.js';
 
-/** One statement over the view: three would miss a job that moves between them. */
-export const getJob = statement<string, JobRecord>({
-  text: /* sql */ `
-    select id, queue, kind, payload, status, priority, ${epochMs('run_at')} as run_at, attempts,
-           max_attempts, locked_by, dedupe_key, last_error, errors, meta,
-           ${epochMs('created_at')} as created_at, ${epochMs('finished_at')} as finished_at, result
-      from pgqueue.all_jobs where id = $1::bigint`,
-  values: (id) => [id],
-  row: (row) => ({
+const RECORD = /* sql */ `
+    id, queue, kind, payload, status, priority, ${epochMs('run_at')} as run_at, attempts, max_attempts,
+    locked_by, dedupe_key, last_error, errors, meta, ${epochMs('created_at')} as created_at,
+    ${epochMs('finished_at')} as finished_at, result`;
+
+function jobRecord(row: TextRow): JobRecord {
+  return {
     id: text(row, 'id'),
     queue: text(row, 'queue'),
     kind: text(row, 'kind'),
@@ -28,7 +26,42 @@ export const getJob = statement<string, JobRecord>({
     createdAt: instant(row, 'created_at') as Date,
     finishedAt: instant(row, 'finished_at'),
     result: json(row, 'result'),
-  }),
+  };
+}
+
+/** One statement over the view: three would miss a job that moves between them. */
+export const getJob = statement<string, JobRecord>({
+  text: `select ${RECORD} from pgqueue.all_jobs where id = $1::bigint`,
+  values: (id) => [id],
+  row: jobRecord,
+});
+
+/** A job, and whether its handler returned anything: JSON's null is a result, no value is none. */
+export interface FoundJob {
+  readonly job: JobRecord;
+  readonly hasResult: boolean;
+}
+
+/**
+ * The same for several, each looked up by itself: by a list of 100 ids a day of history without statistics was
+ * read as a whole. If ids were reset and an id stands for two jobs, the later one counts: it comes last, and a
+ * pending one after those that have ended.
+ */
+export const getJobs = statement<readonly string[], FoundJob>({
+  text: /* sql */ `
+    select ${RECORD}
+      from unnest($1::bigint[]) as asked(asked_id)
+     cross join lateral (select * from pgqueue.all_jobs where id = asked_id offset 0) as job
+     order by job.finished_at nulls last`,
+  values: (ids) => [ids],
+  row: (row) => ({ job: jobRecord(row), hasResult: row.result !== null }),
+});
+
+/** Which of the ids are pending: what a wait asks again and again, by the primary key alone. */
+export const pendingIds = statement<readonly string[], string>({
+  text: 'select id from pgqueue.jobs where id = any ($1::bigint[])',
+  values: (ids) => [ids],
+  row: (row) => text(row, 'id'),
 });
 
 /** Ids of failed jobs after `after`, in order, so that a walk in batches ends although some stay. */

@@ -16,6 +16,8 @@ export class Rescue {
   constructor(
     private readonly store: JobStore,
     private readonly logger: Logger,
+    /** Hears of jobs that had no attempts left and are failed now. */
+    private readonly failed: (ids: readonly string[]) => void = () => {},
   ) {}
 
   /** The scan that no sign asked for: it also finds jobs whose worker has no row. Never rejects. */
@@ -66,6 +68,7 @@ export class Rescue {
         const end = ENDS[outcome] ?? `could not be freed (${outcome})`;
         this.logger.warn(`Job ${id} (${kind}) of the dead worker ${worker} ${end}`);
       }
+      this.failed(rescued.filter(({ outcome }) => outcome === 'failed').map(({ id }) => id));
       const moved = rescued.filter(({ outcome }) => outcome in ENDS).length;
       if (rescued.length < BATCH || moved === 0) break;
     }
