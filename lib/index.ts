@@ -3,7 +3,7 @@ export type { BackoffOptions, RetryableRule } from './contracts/backoff.js';
 export type { Duration } from './contracts/duration.js';
 export type { EnqueueOptions, EnqueueResult, JobOptions, NewJob } from './contracts/enqueue.js';
 export { InvalidJobError, PgQueueError, type PgQueueErrorCode } from './contracts/errors.js';
-export type { JobHandlerOptions } from './contracts/handler.js';
+export type { JobHandlerOptions, StillNeededRule } from './contracts/handler.js';
 export type {
   JobContext,
   JobErrorRecord,

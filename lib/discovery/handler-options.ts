@@ -20,6 +20,8 @@ const OPTION_NAMES = [
   'timeout',
   'keepDone',
   'retryable',
+  'transactional',
+  'stillNeeded',
   'instance',
   'globalEnhancers',
 ] as const satisfies readonly (keyof JobHandlerOptions)[];
@@ -42,9 +44,12 @@ export function resolveHandlerOptions(
   if (!isPlainObject(options)) throw invalid('options', options, 'an object');
   refuseUnknown('options of @JobHandler', options, OPTION_NAMES);
   const { queue, concurrency, maxAttempts, backoff, timeout, keepDone, retryable } = options;
+  const { transactional, stillNeeded } = options;
   checkBoolean('globalEnhancers', options.globalEnhancers);
   checkBoolean('keepDone', keepDone);
   check('retryable', retryable, 'a function', typeof retryable === 'function');
+  checkBoolean('transactional', transactional);
+  check('stillNeeded', stillNeeded, 'a function', typeof stillNeeded === 'function');
   return {
     queue: queue === undefined ? DEFAULTS.queue : queueName('queue', queue),
     concurrency: concurrency === undefined ? undefined : wholeNumber('concurrency', concurrency, 1),
@@ -53,6 +58,8 @@ export function resolveHandlerOptions(
     timeout: timeout === undefined ? undefined : duration('timeout', timeout, 0, 1),
     keepDone: keepDone ?? defaults.keepDone,
     retryable: retryable ?? defaults.retryable,
+    transactional,
+    stillNeeded,
   };
 }
 

@@ -32,12 +32,14 @@ export class Doorbell {
     private readonly queues: readonly string[],
     private readonly ring: () => void,
     private readonly logger: Logger,
+    cancel: (attempt: string) => void = ignore,
   ) {
     const served = new Set(queues);
     this.listener = new Listener(database, {
       ring: (queue) => {
         if (served.has(queue)) this.rang();
       },
+      cancel,
       up: (isBack) => this.up(isBack),
       down: (error) => this.down(error),
     });
@@ -55,6 +57,11 @@ export class Doorbell {
   /** Whether everything that may have become due rings. */
   get isWaiting(): boolean {
     return this.state === 'waiting';
+  }
+
+  /** Whether notifications are heard at all. */
+  get isListening(): boolean {
+    return this.state !== 'no session';
   }
 
   /** After a turn: milliseconds until the next look if nothing rings; undefined = the usual poll. */

@@ -78,6 +78,11 @@ export class ExchangeLoop {
     this.wakeup.ring();
   }
 
+  /** A slot is free although there is nothing to settle. */
+  slotFreed(): void {
+    this.wakeup.ring();
+  }
+
   /** Whether the database did not answer the latest exchange. */
   get isFailing(): boolean {
     return this.outage.isOn;

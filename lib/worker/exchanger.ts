@@ -149,6 +149,11 @@ export class Exchanger {
           this.logger.warn(`Job ${row.id} had no attempts left when it was due: it is failed now`);
           this.lookFully();
           break;
+        case 'expired':
+          found += 1;
+          this.logger.log(`Job ${row.id} was cancelled: its deadline had passed when it was due`);
+          this.lookFully();
+          break;
         case 'dead':
           lease?.lose();
           break;

@@ -4,6 +4,7 @@ import { settle } from './0003-settle.js';
 import { exchange } from './0004-exchange.js';
 import { leases } from './0005-leases.js';
 import { byHand } from './0006-by-hand.js';
+import { control } from './0008-control.js';
 
 /** One step of the schema. Its text is valid SQL for the default schema. */
 export interface Migration {
@@ -20,4 +21,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 4, name: 'exchange', sql: exchange },
   { version: 5, name: 'leases', sql: leases },
   { version: 6, name: 'by-hand', sql: byHand },
+  { version: 8, name: 'control', sql: control },
 ];

@@ -2,13 +2,24 @@ import type { CancelOutcome, FailedFilter } from '../../contracts/queue.js';
 import type { JobErrorRecord, JobRecord, JobStatus } from '../../contracts/job.js';
 import { epochMs, instant, json, number, statement, text } from '../statement.js';
 
-/** One statement over the view: three would miss a job that moves between them. */
+/**
+ * One statement over the view: three would miss a job that moves between them. What only a pending job has is
+ * not in the view.
+ */
 export const getJob = statement<string, JobRecord>({
   text: /* sql */ `
     select id, queue, kind, payload, status, priority, ${epochMs('run_at')} as run_at, attempts,
            max_attempts, locked_by, dedupe_key, last_error, errors, meta,
-           ${epochMs('created_at')} as created_at, ${epochMs('finished_at')} as finished_at, result
-      from pgqueue.all_jobs where id = $1::bigint`,
+           ${epochMs('created_at')} as created_at, ${epochMs('finished_at')} as finished_at, result,
+           j.deadline, j.cancel_requested_at, j.progress
+      from pgqueue.all_jobs
+      left join lateral (
+        select ${epochMs('deadline')} as deadline, ${epochMs('cancel_requested_at')} as cancel_requested_at,
+               (select value from pgqueue.job_progress p
+                 where p.job_id = jobs.id and p.lease_no = jobs.lease_no and jobs.locked_by is not null)
+                 as progress
+          from pgqueue.jobs where jobs.id = $1::bigint) j on true
+     where id = $1::bigint`,
   values: (id) => [id],
   row: (row) => ({
     id: text(row, 'id'),
@@ -28,6 +39,9 @@ export const getJob = statement<string, JobRecord>({
     createdAt: instant(row, 'created_at') as Date,
     finishedAt: instant(row, 'finished_at'),
     result: json(row, 'result'),
+    deadline: instant(row, 'deadline'),
+    cancelRequestedAt: instant(row, 'cancel_requested_at'),
+    progress: json(row, 'progress'),
   }),
 });
 

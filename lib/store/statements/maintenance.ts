@@ -1,7 +1,7 @@
 import { number, statement, text } from '../statement.js';
 
 /** The tasks of which exactly one process does each tick. */
-export type Task = 'history' | 'failed' | 'strays' | 'handlers';
+export type Task = 'history' | 'failed' | 'strays' | 'handlers' | 'deadlines' | 'progress';
 
 /** Answers a row if the tick is ours: whoever moves `next_at` does the task. */
 export const takeTask = statement<{ task: Task; interval: number }, Task>({

@@ -56,6 +56,16 @@ export function housekeepingTasks(
       interval: 15_000,
       run: () => sortByHandler(store, logger),
     },
+    {
+      task: 'deadlines',
+      interval: 5_000,
+      run: () => inBatches(() => store.expire(BATCH)),
+    },
+    {
+      task: 'progress',
+      interval: 60 * 60_000,
+      run: () => inBatches(() => store.deleteProgress(BATCH)),
+    },
   ];
 }
 
