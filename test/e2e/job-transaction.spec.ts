@@ -1,4 +1,4 @@
-import { CancelJob, type JobContext, type PgQueueError } from 'nestjs-pg-queue';
+import { CancelJob, PgQueueError, type JobContext } from 'nestjs-pg-queue';
 import { endApps, on, startWith, type TestApp } from '../support/app.js';
 import { eventually } from '../support/eventually.js';
 import { log } from '../support/log.js';
@@ -154,6 +154,33 @@ describe('job.transaction', () => {
     await reaches(id, 'done');
     await eventually(() => expect(codes).toEqual(['SECOND_TRANSACTION', 'SECOND_TRANSACTION']));
     expect(await credits()).toEqual([id]);
+  });
+
+  it('that was rolled back leaves the outcome to a handler that hides its error', async () => {
+    await start(
+      on('credit', async (_payload, job) => {
+        // Of something else than its own commit.
+        const unknown = new PgQueueError('OUTCOME_UNKNOWN', 'the other database broke');
+        await job.transaction(() => Promise.reject(unknown)).catch(() => {});
+        return 'made up for it';
+      }),
+    );
+    const { id } = await app.queue.enqueue('credit', {});
+    await reaches(id, 'done');
+    expect(await app.queue.get(id)).toMatchObject({ attempts: 1, result: 'made up for it' });
+  });
+
+  it('gives its slot to the next job, without a ring or a poll', async () => {
+    const gate = signal();
+    const credit = on('credit', async (_payload, job) => {
+      await gate.happened;
+      await job.transaction(async () => {});
+    });
+    app = await startWith([credit], { worker: { concurrency: 1, pollInterval: '1h' } });
+    const jobs = await app.queue.enqueueMany([1, 2, 3].map(() => ({ kind: 'credit' })));
+    await eventually(async () => expect((await app.queue.counts()).running).toBe(1));
+    gate.fire();
+    for (const { id } of jobs) await reaches(id, 'done');
   });
 
   it('tells of a failed statement that the work hides', async () => {

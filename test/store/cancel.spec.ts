@@ -27,6 +27,8 @@ beforeAll(async () => {
   [a, b] = await Promise.all([t.connect(), t.connect()]);
 });
 afterAll(() => t.close());
+// A test that fails must not leave its transactions in the way of the others.
+afterEach(() => Promise.all([a.rollback(), b.rollback()]));
 beforeEach(() => t.observer.query('truncate pgqueue.jobs, pgqueue.failed_jobs, pgqueue.done_jobs'));
 
 const error = { name: 'Error', message: 'no luck' };

@@ -28,6 +28,8 @@ beforeAll(async () => {
   await t.observer.query('create table pgqueue.writes (id bigint)');
 });
 afterAll(() => t.close());
+// A test that fails must not leave its transactions in the way of the others.
+afterEach(() => Promise.all([a.rollback(), b.rollback()]));
 beforeEach(() =>
   t.observer.query(
     'truncate pgqueue.jobs, pgqueue.failed_jobs, pgqueue.done_jobs, pgqueue.done_jobs_overflow, pgqueue.writes',
