@@ -252,6 +252,15 @@ describe('a handler with transactional: true', () => {
     expect(await credits()).toEqual([]);
   });
 
+  it('is told of at start if it could take all connections that enqueues need', async () => {
+    const credit = (concurrency: number) =>
+      on('credit', () => {}, { transactional: true, concurrency });
+    await startWith([credit(2)], { maxConnections: 3 });
+    expect(log.text).not.toContain('maxConnections');
+    await startWith([credit(3)], { maxConnections: 3 });
+    expect(log.text).toContain('can hold 3 connections at once, but `maxConnections` is 3');
+  });
+
   it('in any other handler job.tx says what to do', async () => {
     const read = (_payload: unknown, job: JobContext) => void job.tx;
     await start(on('credit', read, { maxAttempts: 1 }));
