@@ -8,7 +8,7 @@ export {
   PgQueueError,
   type PgQueueErrorCode,
 } from './contracts/errors.js';
-export type { HandlerLimit, JobHandlerOptions } from './contracts/handler.js';
+export type { HandlerLimit, JobHandlerOptions, StillNeededRule } from './contracts/handler.js';
 export type {
   JobContext,
   JobErrorRecord,

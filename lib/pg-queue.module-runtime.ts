@@ -99,6 +99,7 @@ export class QueueRuntime {
     );
     if (!this.options.listen)
       this.logger.log(`Polling every ${worker.pollInterval} ms, without a listener`);
+    this.warnOfFewConnections(worker);
     void this.worker.start();
     this.stopHooksCheck = startTimer(HOOKS_CHECK_MS, () => this.warnWithoutShutdownHooks());
   }
@@ -183,6 +184,18 @@ export class QueueRuntime {
   private workerSettings(worker: ResolvedWorkerOptions): WorkerSettings {
     const { keepDone, keepFailed, listen } = this.options;
     return { ...worker, keepDone, keepFailed, listen: listen !== undefined, version: VERSION };
+  }
+
+  /** A handler that runs in a transaction holds one of the connections that requests enqueue on. */
+  private warnOfFewConnections({ concurrency }: ResolvedWorkerOptions): void {
+    const { pool, maxConnections } = this.options;
+    const slots = [...this.handlers.values()]
+      .filter(({ transactional }) => transactional)
+      .reduce((sum, handler) => sum + (handler.concurrency ?? concurrency), 0);
+    if (pool !== undefined || slots < maxConnections) return;
+    this.logger.warn(
+      `Handlers with \`transactional: true\` can hold ${slots} connections at once, but \`maxConnections\` is ${maxConnections}: jobs and enqueues will wait for one. Raise it above ${slots}, or give those handlers a \`concurrency\`.`,
+    );
   }
 
   private warnWithoutShutdownHooks(): void {

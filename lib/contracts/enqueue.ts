@@ -12,6 +12,11 @@ export interface JobOptions {
   readonly runAt?: Date | string | undefined;
   /** Not before this long from now, by the database's clock. */
   readonly delay?: Duration | undefined;
+  /**
+   * No attempt begins after this: the job is cancelled instead. A Date, ISO 8601 text with `Z` or an offset, or a
+   * duration from now (milliseconds or `'10m'`), by the database's clock. Default: none.
+   */
+  readonly deadline?: Date | string | number | undefined;
   /** Default: as the kind's handler in this application says, else 5. */
   readonly maxAttempts?: number | undefined;
   /** At most one pending job per (kind, key): a second enqueue changes nothing and answers the first id. */

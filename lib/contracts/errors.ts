@@ -30,6 +30,10 @@ export type PgQueueErrorCode =
   | 'CLOSED'
   /** The worker's lease ended while the job ran: someone else may be running it. */
   | 'LEASE_LOST'
+  /** Somebody cancelled the job while it ran. */
+  | 'JOB_CANCELLED'
+  /** A second transaction that would complete a job in one attempt. */
+  | 'SECOND_TRANSACTION'
   /** The attempt ran longer than the handler's `timeout`. */
   | 'JOB_TIMEOUT'
   /** The process is stopping and the job's grace time is over. */

@@ -3,6 +3,9 @@ import type { Duration } from './duration.js';
 import type { JobContext } from './job.js';
 import type { LimitOptions, LimitRecord } from './limits.js';
 
+/** Whether a job is worth being run now. Called with the payload as it was enqueued. */
+export type StillNeededRule = (payload: unknown, job: JobContext) => boolean | Promise<boolean>;
+
 /** Options of `@JobHandler`. */
 export interface JobHandlerOptions {
   /** The queue that `enqueue` of this kind goes to. Default `'default'`. */
@@ -18,6 +21,16 @@ export interface JobHandlerOptions {
   readonly backoff?: BackoffOptions | undefined;
   /** How long one attempt may take before its signal is aborted and it counts as failed. Default: no limit. */
   readonly timeout?: Duration | undefined;
+  /**
+   * Runs the whole handler in a transaction, `job.tx`, that also completes the job: see `JobContext.transaction`.
+   * Each running job holds a connection of the callers' pool meanwhile. Default false.
+   */
+  readonly transactional?: boolean | undefined;
+  /**
+   * Asked before the handler is called, within its `timeout`: `false` cancels the job instead. It has no `this`;
+   * a handler that needs its services for the question throws `CancelJob`. A throw is a failed attempt.
+   */
+  readonly stillNeeded?: StillNeededRule | undefined;
   /** `false` keeps no history of this kind's finished jobs. Default: as the module's `keepDone` says. */
   readonly keepDone?: boolean | undefined;
   /** Which errors are worth another attempt. Default: as the module's `retryable` says. */
@@ -49,6 +62,10 @@ export interface RegisteredHandler {
   readonly keepDone: boolean;
   readonly retryable: RetryableRule;
   readonly limits: readonly LimitRecord[];
+  /** Whether it runs in a transaction that also completes the job. */
+  readonly transactional?: boolean | undefined;
+  /** Undefined = every job is. */
+  readonly stillNeeded?: StillNeededRule | undefined;
   /** `Class.method`, for messages. */
   readonly origin: string;
   /** Runs the method with everything that Nest binds to it; resolves to what it returned. */

@@ -1,5 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import type { JobKinds, JobResults } from './job-kinds.js';
+import type { QueueTransaction } from './transaction.js';
 
 /** A kind of job. Any string; the ones declared in {@link JobKinds} are offered by the editor. */
 export type JobKind = (keyof JobKinds & string) | (string & {});
@@ -31,10 +32,32 @@ export interface JobContext<K extends JobKind = JobKind> {
   readonly meta: Readonly<Record<string, unknown>> | null;
   readonly createdAt: Date;
   /**
-   * Aborted when the attempt should stop: its `timeout` is over, the lease was lost, or the process
-   * stops and the grace time is over. `signal.reason` is a `PgQueueError` that says which.
+   * Aborted when the attempt should stop: somebody cancelled the job, its `timeout` is over, the lease was
+   * lost, or the process stops and the grace time is over. `signal.reason` is a `PgQueueError` that says which.
    */
   readonly signal: AbortSignal;
+  /**
+   * Runs `work` in a transaction that also completes the job: what it writes through `tx` and the end of the job
+   * are committed together, or neither is. What `work` resolves to is the job's result, and is answered. After
+   * it has resolved the job is done, whatever the handler returns or throws then. It takes a connection of the
+   * callers' pool. At most one in an attempt; one that was rolled back may be tried again.
+   * @throws what `work` throws; `LEASE_LOST` or `JOB_CANCELLED` if the job is not this attempt's to complete, and
+   *   then nothing was written; `OUTCOME_UNKNOWN` if the connection broke during the commit: let it pass;
+   *   `SECOND_TRANSACTION`; `TRANSACTION_ABORTED` as `QueueService.transaction`
+   */
+  transaction<T>(work: (tx: QueueTransaction) => Promise<T>): Promise<T>;
+  /**
+   * The transaction in which a handler with `transactional: true` runs.
+   * @throws PgQueueError `INVALID_ARGUMENT` in any other handler
+   */
+  readonly tx: QueueTransaction;
+  /**
+   * How far the attempt has come, for `QueueService.get`: a number from 0 to 100, or a JSON value of at most
+   * 4 KiB. Written at most once a second for all jobs of this process, the latest value only, and gone when the
+   * attempt has ended.
+   * @throws PgQueueError `INVALID_ARGUMENT` if the value is none of these
+   */
+  progress(value: unknown): void;
   /** The same for every attempt of this job and for no other job: pass it to services that accept one. */
   readonly idempotencyKey: string;
   /** A Nest logger whose context names the kind and the id. */
@@ -77,4 +100,10 @@ export interface JobRecord<K extends JobKind = JobKind> {
   readonly finishedAt: Date | null;
   /** What the handler returned, if the job is done; null otherwise. */
   readonly result: unknown;
+  /** No attempt begins after it; null if there is none, and when the job has ended. */
+  readonly deadline: Date | null;
+  /** When somebody first asked to cancel it while it ran; null if nobody did, and when the job has ended. */
+  readonly cancelRequestedAt: Date | null;
+  /** What the attempt that runs last said by `job.progress`; null if it said nothing. */
+  readonly progress: unknown;
 }

@@ -10,8 +10,11 @@ export interface FailedFilter {
   readonly failedBefore?: Date | undefined;
 }
 
-/** What `cancel` did. `running` and `finished` mean that nothing was changed. */
-export type CancelOutcome = 'cancelled' | 'running' | 'finished' | 'not_found';
+/**
+ * What `cancel` did. `cancelled`: the job waited, and never runs. `requested`: it runs; its signal is aborted,
+ * and it ends as cancelled however its attempt ends. `finished` and `not_found`: nothing was changed.
+ */
+export type CancelOutcome = 'cancelled' | 'requested' | 'finished' | 'not_found';
 
 /** What `retry` did to each id. */
 export interface RetryResult {

@@ -22,6 +22,8 @@ const OPTION_NAMES = [
   'keepDone',
   'retryable',
   'limits',
+  'transactional',
+  'stillNeeded',
   'instance',
   'globalEnhancers',
 ] as const satisfies readonly (keyof JobHandlerOptions)[];
@@ -44,9 +46,12 @@ export function resolveHandlerOptions(
   if (!isPlainObject(options)) throw invalid('options', options, 'an object');
   refuseUnknown('options of @JobHandler', options, OPTION_NAMES);
   const { queue, concurrency, maxAttempts, backoff, timeout, keepDone, retryable } = options;
+  const { transactional, stillNeeded } = options;
   checkBoolean('globalEnhancers', options.globalEnhancers);
   checkBoolean('keepDone', keepDone);
   check('retryable', retryable, 'a function', typeof retryable === 'function');
+  checkBoolean('transactional', transactional);
+  check('stillNeeded', stillNeeded, 'a function', typeof stillNeeded === 'function');
   return {
     queue: queue === undefined ? DEFAULTS.queue : queueName('queue', queue),
     concurrency: concurrency === undefined ? undefined : wholeNumber('concurrency', concurrency, 1),
@@ -56,6 +61,8 @@ export function resolveHandlerOptions(
     keepDone: keepDone ?? defaults.keepDone,
     retryable: retryable ?? defaults.retryable,
     limits: limitsOf(kind, options.limits),
+    transactional,
+    stillNeeded,
   };
 }
 

@@ -18,10 +18,15 @@ const OPTION_NAMES: readonly string[] = [
   'priority',
   'runAt',
   'delay',
+  'deadline',
   'maxAttempts',
   'dedupe',
   'meta',
 ] satisfies (keyof JobOptions)[];
+
+const INSTANT =
+  "a valid Date, or ISO 8601 text with Z or an offset, such as '2027-03-14T02:30:00+05:30'";
+const DEADLINE = `a duration such as '10m', ${INSTANT}`;
 
 /** A statement is one string on its way, and Node's end at about 512 MiB. */
 const MAX_LIST_BYTES = 128 * 1024 * 1024;
@@ -48,22 +53,27 @@ export function draftJob(
       `is no option of a job. Known are: ${OPTION_NAMES.join(', ')}${where === '' ? ', tx' : ''}.`,
     );
   }
-  const { queue, priority, runAt, delay, maxAttempts, dedupe, meta } = options;
+  const { queue, priority, runAt, delay, deadline, maxAttempts, dedupe, meta } = options;
   if (runAt !== undefined && delay !== undefined) {
     throw new InvalidJobError(`${where}delay`, 'is given together with `runAt`. Give one of them.');
   }
+  const dueAt = runAt === undefined ? null : instant(runAt, `${where}runAt`);
+  const delayMs = delay === undefined ? null : milliseconds(delay, `${where}delay`);
   return {
     kind: name(kind, `${where}kind`, MAX_BYTES.kind),
     queue: name(queue ?? defaults?.queue ?? DEFAULTS.queue, `${where}queue`, MAX_BYTES.queue),
     // No payload is an empty object, as in SQL.
     payload: jsonText(payload === undefined ? {} : payload, `${where}payload`),
     priority: whole(priority, `${where}priority`, -32_768, 32_767),
-    runAt: runAt === undefined ? null : instant(runAt, `${where}runAt`),
-    delayMs: delay === undefined ? null : milliseconds(delay, `${where}delay`),
+    runAt: dueAt,
+    delayMs,
     maxAttempts:
       whole(maxAttempts, `${where}maxAttempts`, 1, 1_000_000) ?? defaults?.maxAttempts ?? null,
     dedupeKey: dedupe === undefined ? null : dedupeKey(dedupe, `${where}dedupe`),
     meta: meta === undefined ? null : metaText(meta, `${where}meta`),
+    ...(deadline !== undefined && {
+      deadline: deadlineOf(deadline, dueAt ?? delayMs, `${where}deadline`),
+    }),
   };
 }
 
@@ -125,16 +135,25 @@ function milliseconds(value: unknown, path: string): number {
   );
 }
 
-function instant(value: unknown, path: string): string {
+function instant(value: unknown, path: string, expected = INSTANT): string {
   const date =
     types.isDate(value) || (typeof value === 'string' && ISO_WITH_OFFSET.test(value))
       ? new Date(value)
       : undefined;
   const year = date?.getUTCFullYear();
-  if (typeof value === 'string' && !namesARealDay(value)) return refuse(path);
+  if (typeof value === 'string' && !namesARealDay(value)) return refuse(path, expected);
   // Far outside anybody's plans, and inside what every ISO 8601 reader takes.
   if (date && year !== undefined && year >= 1 && year <= 9_999) return date.toISOString();
-  return refuse(path);
+  return refuse(path, expected);
+}
+
+/** An instant as text, or a duration as milliseconds. `due` is the same for when the job may begin. */
+function deadlineOf(value: unknown, due: string | number | null, path: string): string | number {
+  const deadline = parseDuration(value) ?? instant(value, path, DEADLINE);
+  if (due !== null && typeof due === typeof deadline && deadline <= due) {
+    throw new InvalidJobError(path, 'is not after the time when the job is due. Give a later one.');
+  }
+  return deadline;
 }
 
 /** `Date` takes 30 February for 2 March. */
@@ -143,11 +162,8 @@ function namesARealDay(text: string): boolean {
   return new Date(day).toJSON()?.startsWith(day) ?? false;
 }
 
-function refuse(path: string): never {
-  throw new InvalidJobError(
-    path,
-    "must be a valid Date, or ISO 8601 text with Z or an offset, such as '2027-03-14T02:30:00+05:30'.",
-  );
+function refuse(path: string, expected: string): never {
+  throw new InvalidJobError(path, `must be ${expected}.`);
 }
 
 function metaText(value: unknown, path: string): string {

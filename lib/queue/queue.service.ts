@@ -14,6 +14,7 @@ import type {
 } from '../contracts/queue.js';
 import type { QueueTransaction, TransactionHandle } from '../contracts/transaction.js';
 import type { EnqueueAndWaitOptions, WaitOptions } from '../contracts/wait.js';
+import { callersTransaction } from '../store/callers-transaction.js';
 import type { JobStore } from '../store/job-store.js';
 import type { EnqueuedRow, JobRow } from '../store/statements/enqueue-many.js';
 import { Limits } from './limits.js';
@@ -133,21 +134,7 @@ export class QueueService {
    *   `TRANSACTION_ENDED` when it is used after that
    */
   transaction<T>(work: (tx: QueueTransaction) => Promise<T>): Promise<T> {
-    return this.ports.store.database.callers.transaction(async (client) => {
-      let hasEnded = false;
-      const tx: QueueTransaction = {
-        // Async, so that it rejects: the client may be in somebody else's transaction by then.
-        query: async (text, values) => {
-          if (hasEnded) throw transactionEnded();
-          return client.query(text, values);
-        },
-      };
-      try {
-        return await work(tx);
-      } finally {
-        hasEnded = true;
-      }
-    });
+    return callersTransaction(this.ports.store.database, work);
   }
 
   /** A job, wherever it stands; undefined if there is none (its history may be over). */
@@ -179,7 +166,8 @@ export class QueueService {
   }
 
   /**
-   * Ends a pending job before it runs; its row goes to the history as `cancelled`.
+   * Ends a pending job: one that waits now, one that runs by aborting its signal, wherever that is. It goes to the
+   * history as `cancelled`, see {@link CancelOutcome}.
    */
   async cancel(id: string): Promise<CancelOutcome> {
     const outcome = await this.ports.store.cancel(checkedId(id));
@@ -239,13 +227,6 @@ export class QueueService {
 function resultOf(job: JobRow | undefined, { id, inserted }: EnqueuedRow): EnqueueResult {
   if (id === null) throw holderHidden(job);
   return { id, outcome: inserted ? 'inserted' : 'duplicate' };
-}
-
-function transactionEnded(): PgQueueError {
-  return new PgQueueError(
-    'TRANSACTION_ENDED',
-    'The `tx` was used after its transaction had ended. Await everything that uses it inside the function given to `transaction`.',
-  );
 }
 
 function holderHidden(job: JobRow | undefined): PgQueueError {

@@ -208,14 +208,16 @@ async function inTransaction<T>(client: PoolClientLike, work: () => Promise<T>):
     throw new RolledBack('', { cause: error });
   }
   const { command } = await commit(client);
-  if (command === 'ROLLBACK') {
-    const cause = new PgQueueError(
-      'TRANSACTION_ABORTED',
-      'The transaction was rolled back, since a statement in it had failed. Let the error of that statement pass, or use a savepoint around it.',
-    );
-    throw new RolledBack('', { cause });
-  }
+  if (command === 'ROLLBACK') throw new RolledBack('', { cause: transactionAborted() });
   return result;
+}
+
+/** For a transaction that can't be committed. */
+export function transactionAborted(): PgQueueError {
+  return new PgQueueError(
+    'TRANSACTION_ABORTED',
+    'The transaction was rolled back, since a statement in it had failed. Let the error of that statement pass, or use a savepoint around it.',
+  );
 }
 
 async function commit(client: PoolClientLike): Promise<{ command?: string }> {

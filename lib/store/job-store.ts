@@ -6,6 +6,16 @@ import type { Database } from './database.js';
 import { errorCode } from './errors.js';
 import { dropOldDays, makeDaysAhead } from './history-days.js';
 import { enqueueMany, type EnqueuedRow, type JobRow } from './statements/enqueue-many.js';
+import {
+  cancelRequests,
+  complete,
+  deleteProgress,
+  expire,
+  writeProgress,
+  type AttemptKey,
+  type Completion,
+  type ProgressValue,
+} from './statements/control.js';
 import { exchange, type ExchangeRequest, type ExchangeRow } from './statements/exchange.js';
 import {
   cancel,
@@ -95,6 +105,14 @@ export class JobStore {
     return this.database.callers.run(listLimits, undefined);
   }
 
+  /** On the transaction that the attempt's writes are in. */
+  async complete(
+    completion: Completion,
+    tx: TransactionHandle,
+  ): Promise<'done' | 'cancelled' | 'lost'> {
+    return only(await this.database.runOn(tx, complete, completion));
+  }
+
   // --- for the worker: on the engine's connections; `limit` in milliseconds
 
   exchange(request: ExchangeRequest, limit: number): Promise<ExchangeRow[]> {
@@ -158,6 +176,27 @@ export class JobStore {
 
   async deleteOverflow(olderThan: number, limit: number): Promise<number> {
     return only(await this.database.engine.run(deleteOverflow, { olderThan, limit }));
+  }
+
+  /** Which of these jobs somebody asked to cancel. */
+  cancelRequests(ids: readonly string[]): Promise<AttemptKey[]> {
+    return this.database.engine.run(cancelRequests, ids);
+  }
+
+  async writeProgress(
+    values: readonly ProgressValue[],
+    ended: readonly AttemptKey[],
+  ): Promise<void> {
+    await this.database.engine.run(writeProgress, { values, ended });
+  }
+
+  async deleteProgress(limit: number): Promise<number> {
+    return only(await this.database.engine.run(deleteProgress, limit));
+  }
+
+  /** How many deadlines were gone through. */
+  async expire(limit: number): Promise<number> {
+    return only(await this.database.engine.run(expire, limit));
   }
 
   makeDaysAhead(): Promise<void> {

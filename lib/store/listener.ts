@@ -5,8 +5,8 @@ import { startTimer } from '../contracts/timer.js';
 import { within } from '../contracts/within.js';
 import type { Database } from './database.js';
 import { quoteIdentifier } from './sql.js';
-import { TEXT_TYPES, type Statement } from './statement.js';
-import { doorbell } from './statements/workers.js';
+import { TEXT_TYPES, type Statement, type TextRow } from './statement.js';
+import { channels } from './statements/workers.js';
 
 /** A connection whose other end went away without a word is noticed within this time. */
 const PROBE_EVERY_MS = 15_000;
@@ -17,6 +17,8 @@ const END_LIMIT_MS = 1_000;
 export interface ListenerEvents {
   /** Jobs may have become due in the queue. */
   ring(queue: string): void;
+  /** Somebody asked for the end of a job that runs: `id:lease_no`. */
+  cancel(attempt: string): void;
   /** Listening, for the first time or again: notifications may have been missed before, so look once. */
   up(isBack: boolean): void;
   /** Not listening; it tries again by itself. Called once an outage. */
@@ -89,10 +91,14 @@ export class Listener {
 
   private async listen(client: Client): Promise<void> {
     await client.connect();
-    const text = this.database.render(doorbell.text);
-    const { rows } = await client.query<{ channel: string }>(text);
-    client.on('notification', ({ payload }) => this.events.ring(payload ?? ''));
-    await client.query(`listen ${quoteIdentifier(rows[0]?.channel ?? '')}`);
+    const { rows } = await client.query<TextRow>(this.database.render(channels.text));
+    const { doorbell, cancels } = channels.row(rows[0] ?? {});
+    client.on('notification', ({ channel, payload = '' }) => {
+      if (channel === cancels) this.events.cancel(payload);
+      else this.events.ring(payload);
+    });
+    await client.query(`listen ${quoteIdentifier(cancels)}`);
+    await client.query(`listen ${quoteIdentifier(doorbell)}`);
   }
 
   private async untilBroken(client: Client): Promise<void> {

@@ -1,6 +1,13 @@
 -- What all migrations together make, as PostgreSQL 18 describes it.
 -- Written by "npm run schema:dump": change it by a migration.
 
+create table pgqueue.deadlines (
+  job_id bigint not null,
+  look_at timestamp with time zone not null,
+  constraint deadlines_pkey PRIMARY KEY (job_id)
+);
+CREATE INDEX deadlines_look_at ON pgqueue.deadlines USING btree (look_at);
+
 create table pgqueue.done_jobs (
   id bigint not null,
   queue text not null,
@@ -78,6 +85,19 @@ create table pgqueue.holds (
 );
 CREATE INDEX holds_key ON pgqueue.holds USING btree (key);
 
+create table pgqueue.job_progress (
+  job_id bigint not null,
+  lease_no integer not null,
+  value jsonb not null,
+  written_at timestamp with time zone not null default now(),
+  constraint job_progress_pkey PRIMARY KEY (job_id)
+)
+with (
+  autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 200,
+  fillfactor = 50
+);
+
 create table pgqueue.jobs (
   id bigint not null generated always as identity,
   queue text not null default 'default'::text,
@@ -103,6 +123,8 @@ END) stored,
   errors jsonb,
   meta jsonb,
   created_at timestamp with time zone not null default now(),
+  cancel_requested_at timestamp with time zone,
+  deadline timestamp with time zone,
   constraint jobs_pkey PRIMARY KEY (id),
   constraint jobs_dedupe_key_check CHECK (((octet_length(dedupe_key) >= 1) AND (octet_length(dedupe_key) <= 1024))),
   constraint jobs_errors_check CHECK ((jsonb_typeof(errors) = 'array'::text)),
@@ -130,6 +152,8 @@ comment on column pgqueue.jobs.parked_on is 'The limit, and its value, that had 
 comment on column pgqueue.jobs.lease_no is 'Counts the claims and is never reset: the fencing token.';
 comment on column pgqueue.jobs.locked_by is 'The worker that holds the job.';
 comment on column pgqueue.jobs.dedupe_key is 'At most one pending job per (kind, dedupe_key).';
+comment on column pgqueue.jobs.cancel_requested_at is 'Somebody asked for the end of the job while it ran: it is not run again, however its attempt ends.';
+comment on column pgqueue.jobs.deadline is 'No attempt begins after this: the job is cancelled instead.';
 
 create table pgqueue.limits (
   name text not null,
@@ -428,9 +452,10 @@ begin
         delete from "pgqueue".jobs where ctid = any (p_rows) returning *
       ), kept as (
         insert into "pgqueue".done_jobs_overflow
-        select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
-               g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
-               g.created_at, clock_timestamp(), r.result
+        select g.id, g.queue, g.kind, g.payload,
+               case when g.cancel_requested_at is null then p_status else 'cancelled' end,
+               g.priority, g.run_at, g.attempts, g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key,
+               g.last_error, g.errors, g.meta, g.created_at, clock_timestamp(), r.result
           from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
         returning id)
       select array_agg(id) into v_stored from kept;
@@ -440,9 +465,10 @@ begin
         delete from "pgqueue".jobs where ctid = any (p_rows) returning *
       ), kept as (
         insert into "pgqueue".done_jobs
-        select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
-               g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
-               g.created_at, clock_timestamp(), r.result
+        select g.id, g.queue, g.kind, g.payload,
+               case when g.cancel_requested_at is null then p_status else 'cancelled' end,
+               g.priority, g.run_at, g.attempts, g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key,
+               g.last_error, g.errors, g.meta, g.created_at, clock_timestamp(), r.result
           from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
         returning id)
       select array_agg(id) into v_stored from kept;
@@ -482,18 +508,88 @@ declare
 begin
   -- The lock first, then a statement that sees what the lock waited for.
   perform from "pgqueue".jobs where jobs.id = cancel.id for update;
-  select ctid, locked_by into j from "pgqueue".jobs where jobs.id = cancel.id;
+  select ctid, locked_by, lease_no into j from "pgqueue".jobs where jobs.id = cancel.id;
   if not found then
     return case when exists (select from "pgqueue".all_jobs where all_jobs.id = cancel.id)
       then 'finished' else 'not_found' end;
   end if;
-  if j.locked_by is not null then return 'running'; end if;
+  if j.locked_by is null then
+    perform "pgqueue".cancel_rows_v1(array[j.ctid], null);
+    return 'cancelled';
+  end if;
+  update "pgqueue".jobs set cancel_requested_at = clock_timestamp()
+   where ctid = j.ctid and cancel_requested_at is null;
+  -- Told at every call: the first notification may have been lost.
+  perform pg_notify("pgqueue".cancel_channel(), cancel.id || ':' || j.lease_no);
+  return 'requested';
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.cancel_channel()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select "pgqueue".doorbell() || '_cancel'
+$function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.cancel_rows_v1(p_rows tid[], p_reason text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  v_rows tid[];
+begin
+  with told as (
+    update "pgqueue".jobs set
+      locked_by = null,
+      last_error = coalesce(p_reason, case when deadline <= clock_timestamp()
+        then 'The deadline passed before the job could begin' end, last_error)
+     where ctid = any (p_rows)
+    returning ctid)
+  select array_agg(ctid) into v_rows from told;
   begin
-    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', false);
+    perform "pgqueue".archive_v1(v_rows, 'cancelled', false);
   exception when check_violation then
-    perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', true);
+    perform "pgqueue".archive_v1(v_rows, 'cancelled', true);
   end;
-  return 'cancelled';
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.complete_v1(p_worker uuid, p_id bigint, p_lease integer, p_keep boolean, p_result text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET lock_timeout TO '10s'
+AS $function$
+declare
+  v_result jsonb;
+  j record;
+begin
+  -- As in an exchange: after the lock, so that whoever declares death has either ended or waits for us.
+  perform pg_advisory_xact_lock_shared("pgqueue".worker_key(p_worker));
+  if not exists (select from "pgqueue".workers where id = p_worker and dead_at is null) then return 'lost'; end if;
+  -- The same for the row: a rescue or a cancel that has it is waited for, and seen by the next statement.
+  perform from "pgqueue".jobs where id = p_id for update;
+  select locked_by, lease_no, cancel_requested_at into j from "pgqueue".jobs where id = p_id;
+  if j.locked_by is distinct from p_worker or j.lease_no <> p_lease then return 'lost'; end if;
+  if j.cancel_requested_at is not null then return 'cancelled'; end if;
+
+  -- A job that succeeded must not run again because of its result.
+  begin
+    v_result := p_result::jsonb;
+  exception when data_exception or program_limit_exceeded then
+    v_result := '{"notStored": "the database refused it"}';
+  end;
+  begin
+    perform "pgqueue".settle_v1(p_worker, p_lease, array[p_id], p_keep,
+      case when v_result is not null then array[p_id] end, array[v_result], false);
+  exception when check_violation then
+    perform "pgqueue".settle_v1(p_worker, p_lease, array[p_id], p_keep,
+      case when v_result is not null then array[p_id] end, array[v_result], true);
+  end;
+  return 'done';
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.declare_dead_v1(p_worker uuid)
@@ -517,16 +613,17 @@ AS $function$
   select 'pgqueue_' || '"pgqueue".jobs'::regclass::oid
 $function$;
 
-CREATE OR REPLACE FUNCTION pgqueue.enqueue(kind text, payload jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, dedupe_key text DEFAULT NULL::text, meta jsonb DEFAULT NULL::jsonb)
+CREATE OR REPLACE FUNCTION pgqueue.enqueue(kind text, payload jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, dedupe_key text DEFAULT NULL::text, meta jsonb DEFAULT NULL::jsonb, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone)
  RETURNS bigint
  LANGUAGE sql
 AS $function$
   select ids[1] from "pgqueue".enqueue_many_v1(
     array[queue], array[kind], jsonb_build_array(payload), array[priority::smallint], array[run_at], null,
-    array[max_attempts], case when dedupe_key is not null then array[dedupe_key] end, array[meta])
+    array[max_attempts], case when dedupe_key is not null then array[dedupe_key] end, array[meta], null,
+    case when deadline is not null then jsonb_build_array(jsonb_build_object('n', 1, 'at', deadline)) end)
 $function$;
 
-CREATE OR REPLACE FUNCTION pgqueue.enqueue_many_v1(p_queues text[], p_kinds text[], p_payloads jsonb, p_priorities smallint[], p_run_ats timestamp with time zone[], p_delays double precision[], p_max_attempts integer[], p_dedupe_keys text[], p_metas jsonb[], p_lock_timeout integer DEFAULT NULL::integer)
+CREATE OR REPLACE FUNCTION pgqueue.enqueue_many_v1(p_queues text[], p_kinds text[], p_payloads jsonb, p_priorities smallint[], p_run_ats timestamp with time zone[], p_delays double precision[], p_max_attempts integer[], p_dedupe_keys text[], p_metas jsonb[], p_lock_timeout integer DEFAULT NULL::integer, p_deadlines jsonb DEFAULT NULL::jsonb)
  RETURNS TABLE(ids bigint[], inserted boolean[])
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -561,6 +658,7 @@ begin
                         unnest(p_priorities), unnest(p_run_ats), unnest(p_delays), unnest(p_max_attempts),
                         unnest(p_metas))
           as n(id, queue, kind, payload, priority, run_at, delay, max_attempts, meta);
+    if p_deadlines is not null then perform "pgqueue".set_deadlines_v1(v_ids, p_deadlines); end if;
     return query select v_ids, array[true];
     return;
   end if;
@@ -600,6 +698,7 @@ begin
        order by n.ordinal);
     exit when array_position(v_answers, null) is null;
   end loop;
+  if p_deadlines is not null then perform "pgqueue".set_deadlines_v1(v_ids, p_deadlines); end if;
 
   return query
     select v_answers, array(select n.answer is not distinct from n.id
@@ -715,7 +814,7 @@ begin
         id bigint, lease_no int, action text, delay_ms double precision, run_at timestamptz, error jsonb)
        order by o.id
     loop
-      select ctid, queue, run_at, attempts, lease_no, errors into j from "pgqueue".jobs
+      select ctid, queue, run_at, attempts, lease_no, errors, cancel_requested_at into j from "pgqueue".jobs
        where id = o.id and lease_no = o.lease_no and locked_by = p_worker
          for update skip locked;
       if not found then
@@ -723,6 +822,7 @@ begin
         v_answers := v_answers || "pgqueue".unsettled_v1(p_worker, o.id, o.lease_no);
         continue;
       end if;
+      if j.cancel_requested_at is not null then o.action := 'cancel'; end if;
       case o.action
         when 'retry', 'release' then
           v_due := coalesce(o.run_at, v_now + o.delay_ms * interval '1 ms');
@@ -744,7 +844,7 @@ begin
         when 'fail' then
           perform "pgqueue".bury_v1(array[j.ctid], o.error, p_worker);
         when 'cancel' then
-          update "pgqueue".jobs set last_error = o.error ->> 'message' where ctid = j.ctid
+          update "pgqueue".jobs set last_error = coalesce(o.error ->> 'message', last_error) where ctid = j.ctid
             returning ctid into j.ctid;
           perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', p_overflow);
       end case;
@@ -864,6 +964,7 @@ begin
         update "pgqueue".jobs
            set locked_by = p_worker, attempts = attempts + 1, lease_no = lease_no + 1
          where ctid = any (v_picked) and attempts < max_attempts
+           and (deadline > v_now) is not false and cancel_requested_at is null
         returning id, lease_no, queue, kind, payload, attempts, max_attempts, meta, created_at,
                   priority, run_at)
       select 'job', c.id, c.lease_no, c.queue, c.kind, c.payload, c.priority, c.attempts, c.max_attempts, c.meta,
@@ -871,6 +972,14 @@ begin
         from claimed c order by c.priority, c.run_at, c.id;
     get diagnostics v_count = row_count;
     if v_count < cardinality(v_picked) then
+      v_rows := array(select ctid from "pgqueue".jobs where ctid = any (v_picked)
+                         and ((deadline > v_now) is false or cancel_requested_at is not null));
+      if v_rows <> '{}' then
+        return query select 'expired', j.id, null::int, j.queue, j.kind, null::jsonb, null::smallint, null::int,
+          null::int, null::jsonb, null::timestamptz, null::double precision
+          from "pgqueue".jobs j where j.ctid = any (v_rows);
+        perform "pgqueue".cancel_rows_v1(v_rows, null);
+      end if;
       -- A budget that was spent by a crash, or lowered by hand, ends here without a run.
       v_rows := array(select ctid from "pgqueue".jobs where ctid = any (v_picked) and attempts >= max_attempts);
       return query select 'spent', j.id, null::int, j.queue, j.kind, null::jsonb, null::smallint, null::int, null::int,
@@ -883,6 +992,34 @@ begin
 
   -- What was un-parked and not claimed here is somebody else's.
   if v_unparked <> '{}' then perform "pgqueue".ring_for_v1(v_unparked); end if;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.expire_v1(p_limit integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_now  timestamptz := clock_timestamp();
+  v_ids  bigint[] := array(select job_id from "pgqueue".deadlines where look_at <= v_now
+                            order by look_at limit p_limit for update skip locked);
+  v_rows tid[];
+begin
+  v_rows := array(select ctid from "pgqueue".jobs
+                   where id = any (v_ids) and locked_by is null and deadline <= v_now
+                   order by id for update skip locked);
+  if v_rows <> '{}' then perform "pgqueue".cancel_rows_v1(v_rows, null); end if;
+  -- Those that are left run, or are locked by somebody, or their deadline lies ahead.
+  update "pgqueue".deadlines d
+     set look_at = case when j.deadline > v_now then least(j.deadline, v_now + interval '1 hour')
+                        else v_now + interval '1 minute' end
+    from "pgqueue".jobs j where d.job_id = any (v_ids) and j.id = d.job_id and j.deadline is not null;
+  delete from "pgqueue".deadlines where job_id = any (v_ids) and look_at <= v_now;
+  return cardinality(v_ids);
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.handlers_key()
@@ -960,6 +1097,28 @@ begin
   return v_count;
 end $function$;
 
+CREATE OR REPLACE FUNCTION pgqueue.progress_v1(p_ended bigint[], p_ended_leases integer[], p_ids bigint[], p_leases integer[], p_values jsonb[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+  delete from "pgqueue".job_progress p using unnest(p_ended, p_ended_leases) as e(id, lease)
+   where p.job_id = e.id and p.lease_no = e.lease;
+  insert into "pgqueue".job_progress (job_id, lease_no, value)
+    select j.id, j.lease_no, n.value
+      from unnest(p_ids, p_leases, p_values) as n(id, lease, value)
+      join "pgqueue".jobs j on j.id = n.id and j.lease_no = n.lease and j.locked_by is not null
+     order by j.id
+    on conflict (job_id) do update
+      set lease_no = excluded.lease_no, value = excluded.value, written_at = clock_timestamp()
+      where job_progress.lease_no <= excluded.lease_no;
+end $function$;
+
 CREATE OR REPLACE FUNCTION pgqueue.reconcile_v1(p_worker uuid, p_known bigint[])
  RETURNS TABLE(epoch integer, released integer, remaining integer)
  LANGUAGE plpgsql
@@ -980,10 +1139,14 @@ begin
     update "pgqueue".jobs set locked_by = null, attempts = attempts - 1
      where ctid = any (array(select ctid from "pgqueue".jobs
                               where id = any (v_ids) and locked_by = p_worker for update skip locked))
-    returning queue
+    returning ctid, queue, cancel_requested_at
   loop
     released := released + 1;
-    perform pg_notify("pgqueue".doorbell(), j.queue);
+    if j.cancel_requested_at is not null then
+      perform "pgqueue".cancel_rows_v1(array[j.ctid], null);
+    else
+      perform pg_notify("pgqueue".doorbell(), j.queue);
+    end if;
   end loop;
   remaining := cardinality(v_ids) - released;
   return next;
@@ -1049,7 +1212,10 @@ begin
       coalesce(j.name, j.locked_by::text), coalesce(' at ' || j.lease_until, '')));
     id := j.id; kind := j.kind; worker := coalesce(j.name, j.locked_by::text);
     begin
-      if j.attempts >= j.max_attempts then
+      if j.cancel_requested_at is not null then
+        perform "pgqueue".cancel_rows_v1(array[j.ctid], v_error ->> 'message');
+        outcome := 'cancelled';
+      elsif j.attempts >= j.max_attempts then
         perform "pgqueue".bury_v1(array[j.ctid], v_error, null);
         outcome := 'failed';
       else
@@ -1206,6 +1372,26 @@ begin
   return new;
 end $function$;
 
+CREATE OR REPLACE FUNCTION pgqueue.set_deadlines_v1(p_ids bigint[], p_deadlines jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+  with given as (
+    update "pgqueue".jobs j
+       set deadline = coalesce(d.at, clock_timestamp() + d.ms * interval '1 ms')
+      from jsonb_to_recordset(p_deadlines) as d(n int, at timestamptz, ms double precision)
+     where j.id = p_ids[d.n]
+    returning j.id, j.deadline)
+  insert into "pgqueue".deadlines (job_id, look_at)
+    select id, least(deadline, clock_timestamp() + interval '1 hour') from given;
+end $function$;
+
 CREATE OR REPLACE FUNCTION pgqueue.set_limit_v1(p_name text, p_queue text, p_kinds text[], p_by text[], p_max_running integer, p_rate_max integer, p_rate_per_ms double precision, p_rate_burst integer, p_declared boolean)
  RETURNS void
  LANGUAGE plpgsql
@@ -1242,17 +1428,25 @@ begin
     begin
       if not p_keep then
         with gone as (
-          delete from "pgqueue".jobs where id = any (v_ids) and lease_no = p_lease and locked_by = p_worker returning id)
+          delete from "pgqueue".jobs where id = any (v_ids) and lease_no = p_lease and locked_by = p_worker and cancel_requested_at is null returning id)
         select array_agg(id) into v_stored from gone;
+        -- Whoever asked for the end of a job finds it in the history.
+        if coalesce(cardinality(v_stored), 0) < cardinality(v_ids) then
+          v_ids := array(select id from "pgqueue".jobs where id = any (v_ids) and lease_no = p_lease and locked_by = p_worker and cancel_requested_at is not null);
+          if v_ids <> '{}' then
+            v_stored := v_stored || "pgqueue".settle_v1(p_worker, p_lease, v_ids, true, null, null, p_overflow);
+          end if;
+        end if;
       elsif p_overflow then
         
       with gone as (
         delete from "pgqueue".jobs where id = any (v_ids) and lease_no = p_lease and locked_by = p_worker returning *
       ), kept as (
         insert into "pgqueue".done_jobs_overflow
-        select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
-               g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
-               g.created_at, clock_timestamp(), r.result
+        select g.id, g.queue, g.kind, g.payload,
+               case when g.cancel_requested_at is null then p_status else 'cancelled' end,
+               g.priority, g.run_at, g.attempts, g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key,
+               g.last_error, g.errors, g.meta, g.created_at, clock_timestamp(), r.result
           from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
         returning id)
       select array_agg(id) into v_stored from kept;
@@ -1262,9 +1456,10 @@ begin
         delete from "pgqueue".jobs where id = any (v_ids) and lease_no = p_lease and locked_by = p_worker returning *
       ), kept as (
         insert into "pgqueue".done_jobs
-        select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
-               g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
-               g.created_at, clock_timestamp(), r.result
+        select g.id, g.queue, g.kind, g.payload,
+               case when g.cancel_requested_at is null then p_status else 'cancelled' end,
+               g.priority, g.run_at, g.attempts, g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key,
+               g.last_error, g.errors, g.meta, g.created_at, clock_timestamp(), r.result
           from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
         returning id)
       select array_agg(id) into v_stored from kept;

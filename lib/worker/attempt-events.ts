@@ -32,11 +32,16 @@ export class AttemptEvents {
   }
 
   /** An attempt has ended, or was handed back before it began. It is told of when that is stored. */
-  ended(run: JobRun, settlement: Settlement): void {
+  ended(run: JobRun, settlement: Settlement | undefined): void {
     if (!this.sink.isObserved) return;
     const { id, kind, queue, attempt, maxAttempts } = run.job;
     const begunAt = this.begunAt.get(run);
     const duration = begunAt === undefined ? null : performance.now() - begunAt;
+    if (settlement === undefined) {
+      // Its own transaction has completed it.
+      this.sink.emit({ type: 'completed', id, kind, queue, attempt, maxAttempts, duration });
+      return;
+    }
     const hasBegun = begunAt !== undefined || settlement.action !== 'release';
     const ended = { id, kind, queue, attempt, maxAttempts, duration, hasBegun };
     this.unconfirmed.set(keyOf(settlement), ended);

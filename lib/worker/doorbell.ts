@@ -14,6 +14,15 @@ const MOST_ASKS = 20;
 /** How often to look whether transactions that were enqueuing have ended. */
 const ENDED_MS = { first: 1, most: 250 };
 
+export interface DoorbellEvents {
+  /** Jobs may have become due in a queue that is served here. */
+  ring(): void;
+  /** Somebody has changed what holds for all workers: notifications without a queue's name say so. */
+  settingsChanged(): void;
+  /** Somebody cancelled an attempt, `id:leaseNo`. */
+  cancel(attempt: string): void;
+}
+
 /**
  * Rings when jobs may have become due in a queue that is served here. Whoever enqueues sends a notification
  * only while somebody waits for it (see pgqueue.ring), so this says when the worker does and when not.
@@ -30,16 +39,16 @@ export class Doorbell {
   constructor(
     database: Database,
     private readonly queues: readonly string[],
-    private readonly ring: () => void,
-    limitsChanged: () => void,
+    private readonly events: DoorbellEvents,
     private readonly logger: Logger,
   ) {
     const served = new Set(queues);
     this.listener = new Listener(database, {
       ring: (queue) => {
         if (served.has(queue)) this.rang();
-        if (queue === '') limitsChanged(); // see pgqueue.limits_changed
+        if (queue === '') events.settingsChanged();
       },
+      cancel: (attempt) => events.cancel(attempt),
       up: (isBack) => this.up(isBack),
       down: (error) => this.down(error),
     });
@@ -59,6 +68,11 @@ export class Doorbell {
     return this.state === 'waiting';
   }
 
+  /** Whether notifications are heard at all. */
+  get isListening(): boolean {
+    return this.state !== 'no session';
+  }
+
   /** After a turn: milliseconds until the next look if nothing rings; undefined = the usual poll. */
   after(turn: { found: number; hasSpare: boolean }): number | undefined {
     if (this.state === 'no session') return undefined;
@@ -70,7 +84,7 @@ export class Doorbell {
 
   private rang(): void {
     if (this.rest.rang(performance.now())) this.getUp();
-    this.ring();
+    this.events.ring();
   }
 
   /** Asks to be rung for, then looks at what was enqueued by those who could not see that. */
@@ -82,7 +96,7 @@ export class Doorbell {
       for (let asks = 1; refused > 0 && isCurrent(); asks += 1) {
         if (asks === MOST_ASKS) {
           this.getUp();
-          return this.ring(); // and try again after that turn
+          return this.events.ring(); // and try again after that turn
         }
         await sleep(ASK_AGAIN_MS);
         if (!isCurrent()) return; // else this would take again what was let go meanwhile
@@ -95,7 +109,7 @@ export class Doorbell {
       }
       if (!isCurrent()) return;
       this.become('waiting');
-      this.ring();
+      this.events.ring();
     } catch {
       // The session is broken, or as good as: the listener says so itself. Until then, polling.
       if (isCurrent()) this.become('awake');
@@ -117,7 +131,7 @@ export class Doorbell {
   private up(isBack: boolean): void {
     this.become('awake');
     if (isBack) this.logger.debug('The listener is back');
-    this.ring();
+    this.events.ring();
   }
 
   private down(error: unknown): void {

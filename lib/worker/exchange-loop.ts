@@ -78,6 +78,12 @@ export class ExchangeLoop {
     this.wakeup.ring();
   }
 
+  /** A job was completed by its own transaction: there is nothing to settle, but a slot is free. */
+  completed(id: string): void {
+    this.exchanger.completed(id);
+    this.wakeup.ring();
+  }
+
   /** Whether the database did not answer the latest exchange. */
   get isFailing(): boolean {
     return this.outage.isOn;

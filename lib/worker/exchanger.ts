@@ -48,6 +48,8 @@ export class Exchanger {
   private overflowUntil = 0;
   /** Claimed jobs that are under a limit. */
   private readonly limited = new Set<string>();
+  /** Those of them that have completed themselves. */
+  private readonly completedLimited: string[] = [];
   /** Keys of limits with a free slot that could not be given on. */
   private freed: readonly string[] = [];
 
@@ -61,6 +63,11 @@ export class Exchanger {
     const { least, most } = EXCHANGE_LIMIT_MS;
     this.limit = Math.max(least, Math.min(most, lease / 2));
     this.refusals = new Refusals(this.outbox, logger);
+  }
+
+  /** A job was completed by its own transaction. */
+  completed(id: string): void {
+    if (this.limited.delete(id)) this.completedLimited.push(id);
   }
 
   /** Something may have become due, anywhere. */
@@ -81,8 +88,10 @@ export class Exchanger {
   ): Promise<Turn> {
     const { batchLimit } = this.refusals;
     const settlements = this.outbox.take(workerId, batchLimit);
-    const { freed } = this;
-    if (settlements.length === 0 && lanes.length === 0 && freed.length === 0) return NOTHING_ASKED;
+    const { freed, completedLimited } = this;
+    const completedCount = completedLimited.length;
+    const isIdle = settlements.length === 0 && freed.length === 0 && completedCount === 0;
+    if (isIdle && lanes.length === 0) return NOTHING_ASKED;
     const sentAt = performance.now();
     const overflow = sentAt < this.overflowUntil;
     const budget = this.pace.budget(this.host.budget());
@@ -118,6 +127,7 @@ export class Exchanger {
       throw error;
     }
     this.events.answered();
+    this.completedLimited.splice(0, completedCount);
     if (settlements.length === batchLimit) this.events.again(); // there may be more
     this.refusals.stored();
     const answeredAt = performance.now();
@@ -171,6 +181,11 @@ export class Exchanger {
           this.host.attempts.spent(row.id);
           this.lookFully();
           break;
+        case 'expired':
+          found += 1;
+          this.logger.log(`Job ${row.id} was cancelled: its deadline had passed when it was due`);
+          this.lookFully();
+          break;
         case 'dead':
           lease?.lose();
           break;
@@ -200,8 +215,9 @@ export class Exchanger {
   }
 
   private heldOf(settlements: readonly Settlement[]): string[] | undefined {
-    if (this.limited.size === 0) return undefined;
-    const held = settlements.filter(({ id }) => this.limited.has(id)).map(({ id }) => id);
+    if (this.limited.size === 0 && this.completedLimited.length === 0) return undefined;
+    const settled = settlements.filter(({ id }) => this.limited.has(id)).map(({ id }) => id);
+    const held = [...settled, ...this.completedLimited];
     return held.length > 0 ? held : undefined;
   }
 

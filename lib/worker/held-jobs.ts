@@ -2,9 +2,11 @@ import type { Logger } from '@nestjs/common';
 import { PgQueueError, type PgQueueErrorCode } from '../contracts/errors.js';
 import type { HandlerTable } from '../contracts/handler.js';
 import { startTimer } from '../contracts/timer.js';
+import type { AttemptKey } from '../store/statements/control.js';
 import type { ClaimedJob, Lane, Settlement } from '../store/statements/exchange.js';
+import { cancelled } from './completion.js';
 import { describeError } from './error-record.js';
-import { JobRun } from './job-run.js';
+import { JobRun, type AttemptServices } from './job-run.js';
 import type { Outcome } from './outcome.js';
 import { settlementLine } from './settlement-line.js';
 import { Slots } from './slots.js';
@@ -17,8 +19,8 @@ export interface HeldJobsEvents {
   started(run: JobRun): void;
   /** A handler has ended; its job is still held, so that a lease that is over is noticed in time. */
   ended(): void;
-  /** A job is not held any more: this is to be stored. */
-  settled(run: JobRun, settlement: Settlement): void;
+  /** A job is not held any more: this is to be stored, unless the attempt has completed the job itself. */
+  settled(run: JobRun, settlement: Settlement | undefined): void;
 }
 
 /** The jobs that this worker has claimed and not settled: those that run, and those that wait for a slot. */
@@ -34,6 +36,7 @@ export class HeldJobs {
   constructor(
     private readonly handlers: HandlerTable,
     queues: ReadonlyMap<string, number>,
+    private readonly services: AttemptServices,
     private readonly events: HeldJobsEvents,
     private readonly logger: Logger,
   ) {
@@ -53,6 +56,11 @@ export class HeldJobs {
     return [...this.held].filter((run) => run.workerId === workerId).map((run) => run.job.id);
   }
 
+  /** Of every life of the worker. */
+  allIds(): string[] {
+    return [...this.held].map((run) => run.job.id);
+  }
+
   /** What to claim now, by how long an exchange takes in milliseconds. */
   lanes(roundTrip: number): Lane[] {
     return this.slots.lanes(roundTrip, performance.now());
@@ -62,7 +70,7 @@ export class HeldJobs {
   add(job: ClaimedJob, workerId: string): void {
     const handler = this.handlers.get(job.kind);
     if (handler === undefined) throw new TypeError(`There is no handler of ${job.kind} here`);
-    const run = new JobRun(job, handler, workerId);
+    const run = new JobRun(job, handler, workerId, this.services);
     this.claimedSoFar += 1;
     this.held.add(run);
     if (this.isOpen) this.slots.add(run, performance.now());
@@ -98,6 +106,16 @@ export class HeldJobs {
     }
   }
 
+  /** Somebody cancelled the job: asks its handler to stop. False = the attempt is not held here. */
+  cancel({ id, leaseNo }: AttemptKey): boolean {
+    for (const run of this.held) {
+      if (run.job.id !== id || run.job.leaseNo !== leaseNo) continue;
+      run.interrupt(cancelled(run.job));
+      return true;
+    }
+    return false;
+  }
+
   /** Waits for no handler any longer: their attempts are given back. */
   abandon(): void {
     for (const run of this.held) run.abandon();
@@ -120,8 +138,16 @@ export class HeldJobs {
     run.run((outcome) => this.ended(run, outcome));
   }
 
-  private ended(run: JobRun, { settlement, backoffFault }: Outcome): void {
+  private ended(run: JobRun, outcome: Outcome | undefined): void {
     this.events.ended();
+    if (outcome) this.report(run, outcome);
+    else this.outcomes.done += 1;
+    const next = this.slots.release(run, performance.now());
+    if (this.isOpen) for (const run of next) this.run(run);
+    this.settle(run, outcome?.settlement);
+  }
+
+  private report(run: JobRun, { settlement, backoffFault }: Outcome): void {
     if (backoffFault !== undefined) {
       const { message } = describeError(backoffFault);
       this.logger.error(
@@ -131,9 +157,6 @@ export class HeldJobs {
     this.outcomes[settlement.action] += 1;
     const line = settlementLine(run.job, settlement);
     if (line) this.logger[line.level](line.text);
-    const next = this.slots.release(run, performance.now());
-    if (this.isOpen) for (const run of next) this.run(run);
-    this.settle(run, settlement);
   }
 
   private handBack(runs: readonly JobRun[]): void {
@@ -142,7 +165,7 @@ export class HeldJobs {
     }
   }
 
-  private settle(run: JobRun, settlement: Settlement): void {
+  private settle(run: JobRun, settlement: Settlement | undefined): void {
     this.held.delete(run);
     this.events.settled(run, settlement);
     if (this.held.size === 0) for (const resolve of this.whenNone.splice(0)) resolve();

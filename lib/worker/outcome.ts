@@ -13,6 +13,8 @@ export type AttemptEnd =
   | { readonly how: 'returned'; readonly value: unknown }
   /** `interrupted`: its signal had been aborted with this reason before. */
   | { readonly how: 'threw'; readonly error: unknown; readonly interrupted?: PgQueueError }
+  /** Its `stillNeeded` answered false; the handler was not called. */
+  | { readonly how: 'not needed' }
   /** Its `timeout` was over; the handler may still be running. */
   | { readonly how: 'timed out'; readonly error: PgQueueError }
   /** Nobody waits for it any more: the process stops. */
@@ -33,16 +35,29 @@ export function outcomeOf(job: ClaimedJob, handler: RegisteredHandler, end: Atte
       const result = resultRecord(end.value);
       return { settlement: { id, leaseNo, action: 'done', result, keep: handler.keepDone } };
     }
+    case 'not needed':
+      return { settlement: { id, leaseNo, action: 'cancel', error: NOT_NEEDED } };
     case 'abandoned':
       return { settlement: { id, leaseNo, action: 'release' } };
     case 'timed out':
       return failedAttempt(job, handler, end.error);
     case 'threw': {
-      // It stopped because it was asked to, not because it failed: the attempt is given back.
-      if (end.interrupted) return { settlement: { id, leaseNo, action: 'release' } };
+      if (end.interrupted) return { settlement: stopped(job, end.interrupted) };
       return thrown(job, handler, end.error);
     }
   }
+}
+
+const NOT_NEEDED = {
+  name: 'NotNeeded',
+  message: 'stillNeeded answered that the job is not needed any more',
+};
+
+/** It stopped because it was asked to, not because it failed: the attempt is given back, or there is no other. */
+function stopped({ id, leaseNo }: ClaimedJob, reason: PgQueueError): Settlement {
+  if (reason.code !== 'JOB_CANCELLED') return { id, leaseNo, action: 'release' };
+  const { name, message } = describeError(reason);
+  return { id, leaseNo, action: 'cancel', error: { name, message } };
 }
 
 function thrown(job: ClaimedJob, handler: RegisteredHandler, error: unknown): Outcome {

@@ -13,7 +13,7 @@ export function settlementLine(
     case 'fail':
       return { level: 'error', text: `${what}, failed for good. ${message(settlement)}` };
     case 'cancel':
-      return { level: 'log', text: `${what}, cancelled by its handler. ${message(settlement)}` };
+      return { level: 'log', text: `${what}, cancelled. ${message(settlement)}` };
     case 'release':
       return { level: 'log', text: `${what}, handed back: ${due(settlement)}` };
   }

@@ -9,6 +9,7 @@ import type { JobStore } from '../store/job-store.js';
 import type { ClaimedJob, Lane } from '../store/statements/exchange.js';
 import type { WorkerRow } from '../store/statements/workers.js';
 import { AttemptEvents } from './attempt-events.js';
+import { CancelWatch } from './cancel-watch.js';
 import { Doorbell } from './doorbell.js';
 import type { ExchangeHost, Turn } from './exchange-host.js';
 import { ExchangeLoop } from './exchange-loop.js';
@@ -19,11 +20,14 @@ import { housekeepingTasks, type Retention } from './housekeeping/tasks.js';
 import type { Lease } from './lease.js';
 import { LeaseKeeper, type LeaseKeeperEvents } from './lease-keeper.js';
 import { Poll } from './poll.js';
+import { ProgressWriter } from './progress-writer.js';
 
 /** How long handlers may take to react to their aborted signal when the grace time is over. */
 const ABORT_GRACE_MS = 300;
 /** How long the last results and the farewell may take: an absent database must not hold up a stop. */
 const FAREWELL_LIMIT_MS = 350;
+/** How often to look for requests to cancel where no notification can tell of them. */
+const CANCEL_POLL_MS = 1_000;
 
 export interface WorkerSettings extends ResolvedWorkerOptions, Retention {
   readonly listen: boolean;
@@ -45,6 +49,8 @@ export class Worker implements ExchangeHost {
   private readonly loop: ExchangeLoop;
   private readonly doorbell: Doorbell | undefined;
   private readonly poll: Poll;
+  private readonly progress: ProgressWriter;
+  private readonly cancels: CancelWatch;
   private readonly rescue: Rescue;
   private readonly housekeeping: Housekeeping;
   private readonly leases: LeaseKeeper;
@@ -64,7 +70,10 @@ export class Worker implements ExchangeHost {
   ) {
     this.attempts = new AttemptEvents(events);
     this.queues = settings.queues ?? defaultQueues(handlers, settings.concurrency);
-    this.jobs = new HeldJobs(handlers, this.queues, this.jobEvents(), logger);
+    this.progress = new ProgressWriter(store, logger);
+    const services = { store, progress: this.progress };
+    this.jobs = new HeldJobs(handlers, this.queues, services, this.jobEvents(), logger);
+    this.cancels = new CancelWatch(store, this.jobs, () => this.cancelPoll(), logger);
     this.poll = new Poll(settings.pollInterval);
     this.loop = new ExchangeLoop(store, this, settings, logger);
     this.leases = new LeaseKeeper(
@@ -79,8 +88,10 @@ export class Worker implements ExchangeHost {
     this.housekeeping = new Housekeeping(store, tasks, logger);
     if (settings.listen) {
       const ring = () => this.loop.ring();
-      const limitsChanged = () => void this.housekeeping.now('slots');
-      this.doorbell = new Doorbell(store.database, this.queueNames, ring, limitsChanged, logger);
+      const settingsChanged = () => void this.housekeeping.now('slots');
+      const cancel = (attempt: string) => void this.cancels.heard(attempt);
+      const events = { ring, settingsChanged, cancel };
+      this.doorbell = new Doorbell(store.database, this.queueNames, events, logger);
     }
   }
 
@@ -130,6 +141,7 @@ export class Worker implements ExchangeHost {
     this.state = 'running';
     this.loop.start();
     this.doorbell?.start();
+    this.cancels.start();
     await this.leases.begin();
     if (this.state !== 'running') return;
     this.housekeeping.start();
@@ -156,7 +168,8 @@ export class Worker implements ExchangeHost {
       await bounded(this.loop.flushed(), this.loop.isFailing ? 0 : graceEnd - performance.now());
       await bounded(this.loop.stop());
       const unsettled = (workerId: string) => this.loop.outbox.jobIds(workerId);
-      await bounded(this.leases.retire(unsettled, FAREWELL_LIMIT_MS));
+      const farewell = this.leases.retire(unsettled, FAREWELL_LIMIT_MS);
+      await bounded(Promise.all([farewell, this.cancels.stop(), this.progress.close()]));
     }
     await bounded(helpers);
     this.state = 'closed';
@@ -218,9 +231,16 @@ export class Worker implements ExchangeHost {
       started: (run) => this.attempts.started(run),
       settled: (run, settlement) => {
         this.attempts.ended(run, settlement);
-        this.loop.settle(run.workerId, settlement);
+        if (settlement === undefined) this.loop.completed(run.job.id);
+        else this.loop.settle(run.workerId, settlement);
       },
     };
+  }
+
+  /** Without a listener, or when it is down: soon. */
+  private cancelPoll(): number {
+    const { heartbeat } = this.settings;
+    return this.doorbell?.isListening ? heartbeat : Math.min(heartbeat, CANCEL_POLL_MS);
   }
 
   // --- lives

@@ -52,15 +52,16 @@ describe('cancel', () => {
     expect(await app.queue.cancel(id)).toBe('finished');
   });
 
-  it('leaves a job alone that runs', async () => {
+  it('of a job that runs is a request, which its end grants', async () => {
     const { id } = await app.queue.enqueue('held', {});
     await reaches(id, 'running');
-    expect(await app.queue.cancel(id)).toBe('running');
+    expect(await app.queue.cancel(id)).toBe('requested');
     expect(await app.sql('select pgqueue.cancel($1) as outcome', [id])).toEqual([
-      { outcome: 'running' },
+      { outcome: 'requested' },
     ]);
+    expect(await app.status(id)).toBe('running');
     gate.fire();
-    await reaches(id, 'done');
+    await reaches(id, 'cancelled');
     expect(await app.queue.cancel(id)).toBe('finished');
   });
 
@@ -105,6 +106,9 @@ describe('get and counts', () => {
       createdAt: expect.any(Date),
       finishedAt: null,
       result: null,
+      deadline: null,
+      cancelRequestedAt: null,
+      progress: null,
     });
   });
 

@@ -46,6 +46,8 @@ describe('options of @JobHandler', () => {
       timeout: '30s',
       keepDone: false,
       retryable: () => false,
+      transactional: true,
+      stillNeeded: () => true,
     } as const;
     expect(await handlerWith(options)).toMatchObject({ ...options, timeout: 30_000 });
   });
@@ -68,6 +70,8 @@ describe('options of @JobHandler', () => {
     ['keepDone', { keepDone: '7d' }, "The option `keepDone` is '7d'"],
     ['retryable', { retryable: true }, 'The option `retryable` is true'],
     ['globalEnhancers', { globalEnhancers: 1 }, 'The option `globalEnhancers` is 1'],
+    ['transactional', { transactional: 'yes' }, "The option `transactional` is 'yes'"],
+    ['stillNeeded', { stillNeeded: true }, 'The option `stillNeeded` is true'],
     ['backoff', { backoff: '2s' }, "The option `backoff` is '2s'"],
     ['backoff', { backoff: null }, 'The option `backoff` is an object'],
     ['backoff.type', { backoff: {} }, 'The option `backoff.type` is undefined'],

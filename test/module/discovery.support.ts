@@ -80,5 +80,8 @@ export function job(kind: string, payload?: unknown): JobContext {
     signal: new AbortController().signal,
     idempotencyKey: id,
     logger: console,
+    transaction: () => Promise.reject(new Error('This job is in no database')),
+    tx: { query: () => Promise.reject(new Error('This job is in no database')) },
+    progress: () => {},
   };
 }

@@ -9,6 +9,7 @@ import {
   pool,
   startWith,
 } from '../support/app.js';
+import { MIGRATIONS } from '../../lib/store/migrations/index.js';
 import { eventually } from '../support/eventually.js';
 
 const note = (ran: string[]) => on('note', (_payload, job) => ran.push(job.id));
@@ -179,6 +180,6 @@ describe('migrate', () => {
       Array.from({ length: 10 }, () => startWith([], { schema, worker: false })),
     );
     const rows = await apps[0]!.sql('select version from pgqueue.migrations order by version');
-    expect(rows.map(({ version }) => version)).toEqual(rows.map((_, index) => index + 1));
+    expect(rows).toEqual(MIGRATIONS.map(({ version }) => ({ version })));
   });
 });

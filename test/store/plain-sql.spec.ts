@@ -171,18 +171,20 @@ describe('pgqueue.retry', () => {
 });
 
 describe('pgqueue.cancel', () => {
-  test('ends a job that waits, and leaves one alone that runs or has ended', async () => {
+  test('ends a job that waits, asks for the end of one that runs, and leaves one alone that has ended', async () => {
     const cancel = (id: string) => sql.value('select pgqueue.cancel($1)', [id]);
     const id = await sql.value<string>(`select pgqueue.enqueue('k')`);
     const later = await sql.value<string>(
       `select pgqueue.enqueue('k', run_at => now() + interval '1 h')`,
     );
     await claimed();
-    expect(await cancel(id)).toBe('running');
+    expect(await cancel(id)).toBe('requested');
+    expect(await cancel(id)).toBe('requested');
     expect(await cancel(later)).toBe('cancelled');
     expect(await statusOf(sql, later)).toBe('cancelled');
     expect(await cancel(later)).toBe('finished');
     await exchange(t.observer, { worker, settlements: [{ id, leaseNo: 1, action: 'fail' }] });
+    expect(await statusOf(sql, id)).toBe('cancelled');
     expect(await cancel(id)).toBe('finished');
     expect(await cancel('9000000000000000000')).toBe('not_found');
   });
@@ -195,7 +197,7 @@ describe('pgqueue.cancel', () => {
     const answer = sql.value('select pgqueue.cancel($1)', [id]);
     await untilWaiting(t.observer, sql);
     await claimant.commit();
-    expect(await answer).toBe('running');
+    expect(await answer).toBe('requested');
     expect(await statusOf(sql, id)).toBe('running');
   });
 

@@ -29,13 +29,12 @@ function startBell(answers: readonly { refused: number; enqueuing: string[] }[])
     if (statement === enqueuing) return [];
     return statement === wait ? (answers[waits++] ?? answers.at(-1)) : undefined;
   });
-  const bell = new Doorbell(
-    {} as Database,
-    ['a'],
-    () => (rings += 1),
-    () => {},
-    new Logger(),
-  );
+  const heard = {
+    ring: () => void (rings += 1),
+    settingsChanged: () => {},
+    cancel: () => {},
+  };
+  const bell = new Doorbell({} as Database, ['a'], heard, new Logger());
   bell.start();
   events?.up(false);
   rings = 0;

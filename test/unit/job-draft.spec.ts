@@ -46,6 +46,23 @@ test('every option is taken over as the database takes it', () => {
   expect(draft({ dedupe: { key: 'k' } }).dedupeKey).toBe('k');
 });
 
+test('a deadline is an instant or a duration', () => {
+  expect(draft({ deadline: '10m' }).deadline).toBe(600_000);
+  expect(draft({ deadline: 250 }).deadline).toBe(250);
+  expect(draft({ deadline: '2030-03-17T23:16:40+05:30' }).deadline).toBe(
+    '2030-03-17T17:46:40.000Z',
+  );
+  expect(draft({ deadline: new Date(0) }).deadline).toBe('1970-01-01T00:00:00.000Z');
+  for (const deadline of ['soon', '2030-03-17', -1, new Date(Number.NaN)]) {
+    expect(() => draft({ deadline })).toThrow(/^deadline must be a duration such as '10m'/);
+  }
+  const runAt = '2030-03-17T00:00:00Z';
+  expect(draft({ runAt, deadline: '2030-03-17T00:00:00.001Z' })).toHaveProperty('deadline');
+  expect(draft({ delay: '1h', deadline: new Date(0) })).toHaveProperty('deadline');
+  expect(() => draft({ runAt, deadline: runAt })).toThrow(/^deadline is not after the time/);
+  expect(() => draft({ delay: '1h', deadline: '30m' })).toThrow(/^deadline is not after/);
+});
+
 describe('an instant', () => {
   const good: [Date | string, string][] = [
     [new Date(1_900_000_000_123), '2030-03-17T17:46:40.123Z'],

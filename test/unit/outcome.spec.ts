@@ -214,6 +214,25 @@ describe('an end that the handler did not choose', () => {
     },
   );
 
+  test('a throw after the job was cancelled ends it as cancelled, whatever was thrown', () => {
+    const interrupted = new PgQueueError('JOB_CANCELLED', 'Job 7 was cancelled');
+    for (const error of [interrupted, new Error('x'), new SnoozeJob('1h')]) {
+      expect(settle({ how: 'threw', error, interrupted })).toEqual({
+        id: '7',
+        leaseNo: 3,
+        action: 'cancel',
+        error: { name: 'PgQueueError', message: 'Job 7 was cancelled' },
+      });
+    }
+  });
+
+  test('a job that is not needed any more is cancelled', () => {
+    expect(settle({ how: 'not needed' }, lastAttempt)).toMatchObject({
+      action: 'cancel',
+      error: { name: 'NotNeeded' },
+    });
+  });
+
   test('an abandoned attempt is given back', () => {
     expect(settle({ how: 'abandoned' }, lastAttempt)).toEqual({
       id: '7',

@@ -58,11 +58,12 @@ create trigger jobs_ring after insert on pgqueue.jobs
 -- went in at 52 k/s with all of them spelt out, and ids answered a row each.
 -- p_delays are milliseconds from now. p_lock_timeout, in milliseconds too, is how long this transaction waits
 -- for whoever holds a key in an open one; null = as the session says.
+-- p_deadlines is null, or names the jobs that have one: [{n, at | ms}], n from 1.
 -- An id is null if the holder of a key can't be seen.
 create function pgqueue.enqueue_many_v1(
   p_queues text[], p_kinds text[], p_payloads jsonb, p_priorities smallint[],
   p_run_ats timestamptz[], p_delays double precision[], p_max_attempts int[],
-  p_dedupe_keys text[], p_metas jsonb[], p_lock_timeout int default null
+  p_dedupe_keys text[], p_metas jsonb[], p_lock_timeout int default null, p_deadlines jsonb default null
 ) returns table (ids bigint[], inserted boolean[])
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
 #variable_conflict use_column
@@ -95,6 +96,7 @@ begin
                         unnest(p_priorities), unnest(p_run_ats), unnest(p_delays), unnest(p_max_attempts),
                         unnest(p_metas))
           as n(id, queue, kind, payload, priority, run_at, delay, max_attempts, meta);
+    if p_deadlines is not null then perform pgqueue.set_deadlines_v1(v_ids, p_deadlines); end if;
     return query select v_ids, array[true];
     return;
   end if;
@@ -134,6 +136,7 @@ begin
        order by n.ordinal);
     exit when array_position(v_answers, null) is null;
   end loop;
+  if p_deadlines is not null then perform pgqueue.set_deadlines_v1(v_ids, p_deadlines); end if;
 
   return query
     select v_answers, array(select n.answer is not distinct from n.id
@@ -146,11 +149,12 @@ end $fn$;
 create function pgqueue.enqueue(
   kind text, payload jsonb default '{}', queue text default 'default', run_at timestamptz default null,
   priority int default 0, max_attempts int default 5, dedupe_key text default null,
-  meta jsonb default null
+  meta jsonb default null, deadline timestamptz default null
 ) returns bigint
 language sql as $fn$
   select ids[1] from pgqueue.enqueue_many_v1(
     array[queue], array[kind], jsonb_build_array(payload), array[priority::smallint], array[run_at], null,
-    array[max_attempts], case when dedupe_key is not null then array[dedupe_key] end, array[meta])
+    array[max_attempts], case when dedupe_key is not null then array[dedupe_key] end, array[meta], null,
+    case when deadline is not null then jsonb_build_array(jsonb_build_object('n', 1, 'at', deadline)) end)
 $fn$;
 `;

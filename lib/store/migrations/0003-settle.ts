@@ -1,13 +1,17 @@
-/** Moves the jobs that a condition names to the history, by one statement that answers their ids. */
+/**
+ * Moves the jobs that a condition names to the history, by one statement that answers their ids. A success that
+ * comes after a request to cancel ends as cancelled: the first committed transition wins.
+ */
 function archiveInto(table: string, condition: string): string {
   return /* sql */ `
       with gone as (
         delete from pgqueue.jobs where ${condition} returning *
       ), kept as (
         insert into pgqueue.${table}
-        select g.id, g.queue, g.kind, g.payload, p_status, g.priority, g.run_at, g.attempts,
-               g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key, g.last_error, g.errors, g.meta,
-               g.created_at, clock_timestamp(), r.result
+        select g.id, g.queue, g.kind, g.payload,
+               case when g.cancel_requested_at is null then p_status else 'cancelled' end,
+               g.priority, g.run_at, g.attempts, g.max_attempts, g.lease_no, g.locked_by, g.dedupe_key,
+               g.last_error, g.errors, g.meta, g.created_at, clock_timestamp(), r.result
           from gone g left join unnest(p_result_ids, p_results) as r(id, result) on r.id = g.id
         returning id)
       select array_agg(id) into v_stored from kept;`;
@@ -72,8 +76,15 @@ begin
     begin
       if not p_keep then
         with gone as (
-          delete from pgqueue.jobs where ${IS_OURS} returning id)
+          delete from pgqueue.jobs where ${IS_OURS} and cancel_requested_at is null returning id)
         select array_agg(id) into v_stored from gone;
+        -- Whoever asked for the end of a job finds it in the history.
+        if coalesce(cardinality(v_stored), 0) < cardinality(v_ids) then
+          v_ids := array(select id from pgqueue.jobs where ${IS_OURS} and cancel_requested_at is not null);
+          if v_ids <> '{}' then
+            v_stored := v_stored || pgqueue.settle_v1(p_worker, p_lease, v_ids, true, null, null, p_overflow);
+          end if;
+        end if;
       elsif p_overflow then
         ${archiveInto('done_jobs_overflow', IS_OURS)}
       else

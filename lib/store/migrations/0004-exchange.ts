@@ -5,7 +5,8 @@ export const exchange = /* sql */ `
 --   p_keeps           parallel: false = the job leaves no history
 --   p_results         parallel; null for a job without a result, or null = there is none
 --   p_outcomes        all other ends: [{id, lease_no, action, delay_ms | run_at, error}]
---                     action: retry | release (the attempt is given back) | fail | cancel. Null = none
+--                     action: retry | release (the attempt is given back) | fail | cancel. Null = none.
+--                     Each of them cancels a job for which that was asked
 --   p_looks           where to claim, in order:
 --                     [{lane, queue, of_kinds, not_kinds, want, slots, free, after_p, after_r, after_i, upto}]
 --                     of_kinds | not_kinds; neither = all that the worker handles
@@ -25,7 +26,8 @@ export const exchange = /* sql */ `
 -- {held, refused, parked, skipped}: claimed jobs under a limit, the next p_freed, how many jobs were parked, and
 -- whether some were left that somebody else is counting.
 -- Then come settlements that were not stored (see unsettled_v1), claimed jobs ('job') in order, and jobs that
--- were due with a spent budget ('spent'): they are failed jobs now, and there may be more behind them.
+-- were due with a spent budget ('spent') or after their deadline ('expired'): they are failed or cancelled now,
+-- and there may be more behind them.
 --
 -- Every statement is pinned to its index: the same claim fell from 34 k to 11 k jobs/s when the planner
 -- turned to a hash join at batches of 500. Sorting stays allowed: without it a settle of three rows walked
@@ -124,7 +126,7 @@ begin
         id bigint, lease_no int, action text, delay_ms double precision, run_at timestamptz, error jsonb)
        order by o.id
     loop
-      select ctid, queue, run_at, attempts, lease_no, errors into j from pgqueue.jobs
+      select ctid, queue, run_at, attempts, lease_no, errors, cancel_requested_at into j from pgqueue.jobs
        where id = o.id and lease_no = o.lease_no and locked_by = p_worker
          for update skip locked;
       if not found then
@@ -132,6 +134,7 @@ begin
         v_answers := v_answers || pgqueue.unsettled_v1(p_worker, o.id, o.lease_no);
         continue;
       end if;
+      if j.cancel_requested_at is not null then o.action := 'cancel'; end if;
       case o.action
         when 'retry', 'release' then
           v_due := coalesce(o.run_at, v_now + o.delay_ms * interval '1 ms');
@@ -153,7 +156,7 @@ begin
         when 'fail' then
           perform pgqueue.bury_v1(array[j.ctid], o.error, p_worker);
         when 'cancel' then
-          update pgqueue.jobs set last_error = o.error ->> 'message' where ctid = j.ctid
+          update pgqueue.jobs set last_error = coalesce(o.error ->> 'message', last_error) where ctid = j.ctid
             returning ctid into j.ctid;
           perform pgqueue.archive_v1(array[j.ctid], 'cancelled', p_overflow);
       end case;
@@ -273,6 +276,7 @@ begin
         update pgqueue.jobs
            set locked_by = p_worker, attempts = attempts + 1, lease_no = lease_no + 1
          where ctid = any (v_picked) and attempts < max_attempts
+           and (deadline > v_now) is not false and cancel_requested_at is null
         returning id, lease_no, queue, kind, payload, attempts, max_attempts, meta, created_at,
                   priority, run_at)
       select 'job', c.id, c.lease_no, c.queue, c.kind, c.payload, c.priority, c.attempts, c.max_attempts, c.meta,
@@ -280,6 +284,14 @@ begin
         from claimed c order by c.priority, c.run_at, c.id;
     get diagnostics v_count = row_count;
     if v_count < cardinality(v_picked) then
+      v_rows := array(select ctid from pgqueue.jobs where ctid = any (v_picked)
+                         and ((deadline > v_now) is false or cancel_requested_at is not null));
+      if v_rows <> '{}' then
+        return query select 'expired', j.id, null::int, j.queue, j.kind, null::jsonb, null::smallint, null::int,
+          null::int, null::jsonb, null::timestamptz, null::double precision
+          from pgqueue.jobs j where j.ctid = any (v_rows);
+        perform pgqueue.cancel_rows_v1(v_rows, null);
+      end if;
       -- A budget that was spent by a crash, or lowered by hand, ends here without a run.
       v_rows := array(select ctid from pgqueue.jobs where ctid = any (v_picked) and attempts >= max_attempts);
       return query select 'spent', j.id, null::int, j.queue, j.kind, null::jsonb, null::smallint, null::int, null::int,

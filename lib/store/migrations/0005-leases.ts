@@ -82,7 +82,10 @@ begin
       coalesce(j.name, j.locked_by::text), coalesce(' at ' || j.lease_until, '')));
     id := j.id; kind := j.kind; worker := coalesce(j.name, j.locked_by::text);
     begin
-      if j.attempts >= j.max_attempts then
+      if j.cancel_requested_at is not null then
+        perform pgqueue.cancel_rows_v1(array[j.ctid], v_error ->> 'message');
+        outcome := 'cancelled';
+      elsif j.attempts >= j.max_attempts then
         perform pgqueue.bury_v1(array[j.ctid], v_error, null);
         outcome := 'failed';
       else
@@ -115,8 +118,8 @@ begin
 end $fn$;
 
 -- Hands back what a worker holds without knowing it: claims whose answer was lost. The new epoch shuts out
--- an exchange that may still be on its way over a broken connection. epoch is null if the worker is dead;
--- remaining counts rows that someone had locked: call again later.
+-- an exchange that may still be on its way over a broken connection. A job for which that was asked meanwhile
+-- is cancelled. epoch is null if the worker is dead; remaining counts rows that someone had locked: call again later.
 create function pgqueue.reconcile_v1(p_worker uuid, p_known bigint[])
 returns table (epoch int, released int, remaining int)
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '5s' as $fn$
@@ -134,10 +137,14 @@ begin
     update pgqueue.jobs set locked_by = null, attempts = attempts - 1
      where ctid = any (array(select ctid from pgqueue.jobs
                               where id = any (v_ids) and locked_by = p_worker for update skip locked))
-    returning queue
+    returning ctid, queue, cancel_requested_at
   loop
     released := released + 1;
-    perform pg_notify(pgqueue.doorbell(), j.queue);
+    if j.cancel_requested_at is not null then
+      perform pgqueue.cancel_rows_v1(array[j.ctid], null);
+    else
+      perform pg_notify(pgqueue.doorbell(), j.queue);
+    end if;
   end loop;
   remaining := cardinality(v_ids) - released;
   return next;

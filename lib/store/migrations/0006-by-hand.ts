@@ -46,8 +46,9 @@ language sql as $fn$
   select outcome from pgqueue.retry_many_v1(array[id])
 $fn$;
 
--- select pgqueue.cancel(42);  -> cancelled | running | finished | not_found
--- A job that waits ends as cancelled; one that runs, or has ended, is left alone.
+-- select pgqueue.cancel(42);  -> cancelled | requested | finished | not_found
+-- A job that waits ends as cancelled. Of one that runs the wish is kept in its row, where whatever comes next
+-- (its settlement, a rescue) finds it and cancels, and its worker is told.
 create function pgqueue.cancel(id bigint) returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
 #variable_conflict use_column
@@ -56,17 +57,19 @@ declare
 begin
   -- The lock first, then a statement that sees what the lock waited for.
   perform from pgqueue.jobs where jobs.id = cancel.id for update;
-  select ctid, locked_by into j from pgqueue.jobs where jobs.id = cancel.id;
+  select ctid, locked_by, lease_no into j from pgqueue.jobs where jobs.id = cancel.id;
   if not found then
     return case when exists (select from pgqueue.all_jobs where all_jobs.id = cancel.id)
       then 'finished' else 'not_found' end;
   end if;
-  if j.locked_by is not null then return 'running'; end if;
-  begin
-    perform pgqueue.archive_v1(array[j.ctid], 'cancelled', false);
-  exception when check_violation then
-    perform pgqueue.archive_v1(array[j.ctid], 'cancelled', true);
-  end;
-  return 'cancelled';
+  if j.locked_by is null then
+    perform pgqueue.cancel_rows_v1(array[j.ctid], null);
+    return 'cancelled';
+  end if;
+  update pgqueue.jobs set cancel_requested_at = clock_timestamp()
+   where ctid = j.ctid and cancel_requested_at is null;
+  -- Told at every call: the first notification may have been lost.
+  perform pg_notify(pgqueue.cancel_channel(), cancel.id || ':' || j.lease_no);
+  return 'requested';
 end $fn$;
 `;

@@ -4,6 +4,7 @@ import { settle } from './0003-settle.js';
 import { exchange } from './0004-exchange.js';
 import { leases } from './0005-leases.js';
 import { byHand } from './0006-by-hand.js';
+import { control } from './0008-control.js';
 import { limits } from './0011-limits.js';
 import { slots } from './0012-slots.js';
 
@@ -22,6 +23,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 4, name: 'exchange', sql: exchange },
   { version: 5, name: 'leases', sql: leases },
   { version: 6, name: 'by-hand', sql: byHand },
-  { version: 7, name: 'limits', sql: limits },
-  { version: 8, name: 'slots', sql: slots },
+  { version: 8, name: 'control', sql: control },
+  { version: 11, name: 'limits', sql: limits },
+  { version: 12, name: 'slots', sql: slots },
 ];

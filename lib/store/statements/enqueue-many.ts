@@ -14,6 +14,8 @@ export interface JobRow {
   readonly dedupeKey: string | null;
   /** JSON text. */
   readonly meta: string | null;
+  /** No attempt begins after it: ISO 8601 with an offset, or milliseconds from now. */
+  readonly deadline?: string | number;
 }
 
 /** The answer for the job at `ordinal` (from 0). `id` is null if the holder of its key can't be seen. */
@@ -37,7 +39,7 @@ export const enqueueMany = statement<EnqueueRequest, EnqueuedRow[]>({
     select ids::text, inserted::text
       from pgqueue.enqueue_many_v1(
         $1::text[], $2::text[], $3::jsonb, $4::smallint[], $5::timestamptz[], $6::float8[],
-        $7::int[], $8::text[], $9::jsonb[], $10::int)`,
+        $7::int[], $8::text[], $9::jsonb[], $10::int, $11::jsonb)`,
   values: ({ jobs, lockTimeout }) => [
     column(jobs, (job) => job.queue),
     column(jobs, (job) => job.kind),
@@ -49,6 +51,7 @@ export const enqueueMany = statement<EnqueueRequest, EnqueuedRow[]>({
     column(jobs, (job) => job.dedupeKey),
     column(jobs, (job) => job.meta),
     lockTimeout ?? null,
+    deadlines(jobs),
   ],
   row: (row) => {
     const inserted = list(row, 'inserted');
@@ -65,4 +68,15 @@ function column<T>(jobs: readonly JobRow[], value: (job: JobRow) => T | null): (
   const [first = null] = jobs.slice(0, 1).map(value);
   if (jobs.some((job) => value(job) !== first)) return jobs.map(value);
   return first === null ? null : [first];
+}
+
+/** The deadlines of the jobs that have one, n from 1 as SQL counts; null = none has. */
+function deadlines(jobs: readonly JobRow[]): string | null {
+  if (jobs.every(({ deadline }) => deadline === undefined)) return null;
+  const given = jobs.flatMap(({ deadline }, index) => {
+    if (deadline === undefined) return [];
+    const n = index + 1;
+    return [typeof deadline === 'number' ? { n, ms: deadline } : { n, at: deadline }];
+  });
+  return JSON.stringify(given);
 }

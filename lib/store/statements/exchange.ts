@@ -129,7 +129,9 @@ export type ExchangeRow =
   | { readonly answer: 'already' | 'busy' | 'lost'; readonly id: string }
   | { readonly answer: 'job'; readonly job: ClaimedJob }
   /** Due with a spent budget: a failed job now, without a run. There may be more behind it. */
-  | { readonly answer: 'spent'; readonly id: string };
+  | { readonly answer: 'spent'; readonly id: string }
+  /** Due after its deadline: cancelled, without a run. There may be more behind it. */
+  | { readonly answer: 'expired'; readonly id: string };
 
 /** Settle and claim, see migrations/0004-exchange. */
 export const exchange = statement<ExchangeRequest, ExchangeRow>({

@@ -2,10 +2,18 @@ import type { CancelOutcome, FailedFilter } from '../../contracts/queue.js';
 import type { JobErrorRecord, JobRecord, JobStatus } from '../../contracts/job.js';
 import { epochMs, instant, json, number, statement, text, type TextRow } from '../statement.js';
 
+/** What only a pending job has is not in the view. */
 const RECORD = /* sql */ `
-    id, queue, kind, payload, status, priority, ${epochMs('run_at')} as run_at, attempts, max_attempts,
-    locked_by, dedupe_key, last_error, errors, meta, ${epochMs('created_at')} as created_at,
-    ${epochMs('finished_at')} as finished_at, result`;
+    select id, queue, kind, payload, status, priority, ${epochMs('run_at')} as run_at, attempts, max_attempts,
+           locked_by, dedupe_key, last_error, errors, meta, ${epochMs('created_at')} as created_at,
+           ${epochMs('finished_at')} as finished_at, result, deadline, cancel_requested_at, progress`;
+const PENDING = /* sql */ `
+      left join lateral (
+        select ${epochMs('deadline')} as deadline, ${epochMs('cancel_requested_at')} as cancel_requested_at,
+               (select value from pgqueue.job_progress p
+                 where p.job_id = jobs.id and p.lease_no = jobs.lease_no and jobs.locked_by is not null)
+                 as progress
+          from pgqueue.jobs where jobs.id = job.id) as pending on true`;
 
 function jobRecord(row: TextRow): JobRecord {
   return {
@@ -26,12 +34,15 @@ function jobRecord(row: TextRow): JobRecord {
     createdAt: instant(row, 'created_at') as Date,
     finishedAt: instant(row, 'finished_at'),
     result: json(row, 'result'),
+    deadline: instant(row, 'deadline'),
+    cancelRequestedAt: instant(row, 'cancel_requested_at'),
+    progress: json(row, 'progress'),
   };
 }
 
 /** One statement over the view: three would miss a job that moves between them. */
 export const getJob = statement<string, JobRecord>({
-  text: `select ${RECORD} from pgqueue.all_jobs where id = $1::bigint`,
+  text: `${RECORD} from pgqueue.all_jobs as job ${PENDING} where id = $1::bigint`,
   values: (id) => [id],
   row: jobRecord,
 });
@@ -49,9 +60,10 @@ export interface FoundJob {
  */
 export const getJobs = statement<readonly string[], FoundJob>({
   text: /* sql */ `
-    select ${RECORD}
+    ${RECORD}
       from unnest($1::bigint[]) as asked(asked_id)
      cross join lateral (select * from pgqueue.all_jobs where id = asked_id offset 0) as job
+      ${PENDING}
      order by job.finished_at nulls last`,
   values: (ids) => [ids],
   row: (row) => ({ job: jobRecord(row), hasResult: row.result !== null }),

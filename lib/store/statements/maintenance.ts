@@ -1,7 +1,8 @@
 import { number, statement, text } from '../statement.js';
 
 /** The tasks of which exactly one process does each tick. */
-export type Task = 'history' | 'failed' | 'strays' | 'handlers' | 'slots';
+export type Task =
+  'history' | 'failed' | 'strays' | 'handlers' | 'slots' | 'deadlines' | 'progress';
 
 /** Answers a row if the tick is ours: whoever moves `next_at` does the task. */
 export const takeTask = statement<{ task: Task; interval: number }, Task>({

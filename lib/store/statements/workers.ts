@@ -104,11 +104,11 @@ export const sortByHandler = statement<number, SortedRow>({
   }),
 });
 
-/** The channel to LISTEN on. */
-export const doorbell = statement<void, string>({
-  text: 'select pgqueue.doorbell() as channel',
+/** The channels to LISTEN on: for jobs that become due, and for jobs that are to be cancelled. */
+export const channels = statement<void, { doorbell: string; cancels: string }>({
+  text: 'select pgqueue.doorbell() as doorbell, pgqueue.cancel_channel() as cancels',
   values: () => [],
-  row: (row) => text(row, 'channel'),
+  row: (row) => ({ doorbell: text(row, 'doorbell'), cancels: text(row, 'cancels') }),
 });
 
 /** For the session that listens, see "The doorbell" in docs/architecture.md. */

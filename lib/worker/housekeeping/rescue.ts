@@ -7,6 +7,7 @@ const BATCH = 500;
 const ENDS: Readonly<Record<string, string>> = {
   freed: 'is due again',
   failed: 'had no attempts left: it is failed now',
+  cancelled: 'was to be cancelled: it is now',
 };
 
 /** Brings back the jobs of workers that are gone. Every worker does it; they don't get in each other's way. */

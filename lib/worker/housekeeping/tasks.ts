@@ -61,6 +61,16 @@ export function housekeepingTasks(
       interval: 60_000,
       run: () => inBatches(() => store.sweepSlots()),
     },
+    {
+      task: 'deadlines',
+      interval: 15_000,
+      run: () => inBatches(() => store.expire(BATCH)),
+    },
+    {
+      task: 'progress',
+      interval: 60 * 60_000,
+      run: () => inBatches(() => store.deleteProgress(BATCH)),
+    },
   ];
 }
 
