@@ -1,8 +1,19 @@
 // The public names, one by one.
 export type { BackoffOptions, RetryableRule } from './contracts/backoff.js';
 export type { Duration } from './contracts/duration.js';
-export type { EnqueueOptions, EnqueueResult, JobOptions, NewJob } from './contracts/enqueue.js';
-export { InvalidJobError, PgQueueError, type PgQueueErrorCode } from './contracts/errors.js';
+export type {
+  DedupeOptions,
+  EnqueueOptions,
+  EnqueueResult,
+  JobOptions,
+  NewJob,
+} from './contracts/enqueue.js';
+export {
+  DuplicateJobError,
+  InvalidJobError,
+  PgQueueError,
+  type PgQueueErrorCode,
+} from './contracts/errors.js';
 export type { JobHandlerOptions } from './contracts/handler.js';
 export type {
   JobContext,
@@ -15,11 +26,17 @@ export type {
 export type { JobKinds } from './contracts/job-kinds.js';
 export type { PgQueueOptions, PoolLike, WorkerOptions } from './contracts/options.js';
 export type {
+  BulkOptions,
+  BulkResult,
   CancelOutcome,
   DrainOptions,
   DrainResult,
   FailedFilter,
   JobCounts,
+  PausedKind,
+  PauseTarget,
+  PendingFilter,
+  QueueRecord,
   RetryResult,
 } from './contracts/queue.js';
 export type { QueueTransaction, TransactionHandle } from './contracts/transaction.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EnqueueOptions, EnqueueResult, NewJob } from '../contracts/enqueue.js';
-import { PgQueueError } from '../contracts/errors.js';
+import { DuplicateJobError, PgQueueError } from '../contracts/errors.js';
 import type { JobKind, JobRecord, PayloadOf } from '../contracts/job.js';
 import type {
   CancelOutcome,
@@ -22,6 +22,7 @@ import {
   draftJob,
   type KindDefaults,
 } from './job-draft.js';
+import { QueueControl } from './queue-control.js';
 
 /** How many failed jobs a retry by filter moves in one transaction. */
 const RETRY_BATCH = 500;
@@ -36,11 +37,12 @@ export interface QueueServicePorts {
 
 /** Enqueues jobs and looks after them. Inject it anywhere; a named instance with `@InjectQueue('name')`. */
 @Injectable()
-export class QueueService {
+export class QueueService extends QueueControl {
   private readonly batcher: EnqueueBatcher;
 
   /** @internal */
   constructor(private readonly ports: QueueServicePorts) {
+    super(ports.store);
     this.batcher = new EnqueueBatcher((jobs, lockTimeout) =>
       ports.store.enqueueMany(jobs, { lockTimeout }),
     );
@@ -49,8 +51,8 @@ export class QueueService {
   /**
    * Adds a job. With `tx` it exists if and only if your transaction commits; without, it is committed when
    * the promise resolves.
-   * @throws InvalidJobError before any SQL; `DEDUPE_HOLDER_HIDDEN`; without `tx` also `OUTCOME_UNKNOWN` and
-   *   `DATABASE_TIMEOUT`, after which the job may or may not exist
+   * @throws InvalidJobError before any SQL; DuplicateJobError if `dedupe` says so; `DEDUPE_HOLDER_HIDDEN`; without
+   *   `tx` also `OUTCOME_UNKNOWN` and `DATABASE_TIMEOUT`, after which the job may or may not exist
    */
   async enqueue<K extends JobKind>(
     kind: K,
@@ -176,7 +178,9 @@ export class QueueService {
         'The `tx` has no method query(text, values). Give a pg client, a TypeORM manager or query runner, or leave it out.',
       );
     }
-    const answers = await this.ports.store.enqueueMany(jobs, { tx });
+    const answers = await this.ports.store.enqueueMany(jobs, { tx, allOrNothing: true });
+    const refused = answers.find(({ outcome }) => outcome === 'refused');
+    if (refused !== undefined) throw duplicateJob(jobs[refused.ordinal], refused.id);
     return answers.map((answer) => resultOf(jobs[answer.ordinal], answer));
   }
 
@@ -190,9 +194,17 @@ export class QueueService {
   }
 }
 
-function resultOf(job: JobRow | undefined, { id, inserted }: EnqueuedRow): EnqueueResult {
+function resultOf(job: JobRow | undefined, row: EnqueuedRow): EnqueueResult {
+  const { id, inserted, outcome } = row;
   if (id === null) throw holderHidden(job);
+  if (outcome === 'replaced') return { id, outcome };
+  if (!inserted && job?.dedupeRule?.onDuplicate === 'throw') throw duplicateJob(job, id);
   return { id, outcome: inserted ? 'inserted' : 'duplicate' };
+}
+
+function duplicateJob(job: JobRow | undefined, holder: string | null): PgQueueError {
+  if (holder === null) return holderHidden(job);
+  return new DuplicateJobError(job?.kind ?? '', job?.dedupeKey ?? '', holder);
 }
 
 function transactionEnded(): PgQueueError {

@@ -1,20 +1,48 @@
 import type { JobRecord } from '../contracts/job.js';
-import type { CancelOutcome, FailedFilter } from '../contracts/queue.js';
+import type {
+  CancelOutcome,
+  FailedFilter,
+  PausedKind,
+  PauseTarget,
+  PendingFilter,
+  QueueRecord,
+} from '../contracts/queue.js';
 import type { TransactionHandle } from '../contracts/transaction.js';
 import type { Database } from './database.js';
 import { errorCode } from './errors.js';
 import { dropOldDays, makeDaysAhead } from './history-days.js';
+import { enqueueKeyed } from './statements/enqueue-keyed.js';
 import { enqueueMany, type EnqueuedRow, type JobRow } from './statements/enqueue-many.js';
 import { exchange, type ExchangeRequest, type ExchangeRow } from './statements/exchange.js';
 import {
   cancel,
+  cancelMany,
+  countFailed,
   countJobs,
+  countPending,
   failedIds,
   getJob,
+  lastJobId,
+  pendingIds,
   retryMany,
   type RetriedRow,
 } from './statements/jobs.js';
-import { deleteFailed, deleteOverflow, takeTask, type Task } from './statements/maintenance.js';
+import {
+  deleteDedupeWindows,
+  deleteFailed,
+  deleteOverflow,
+  takeTask,
+  type Task,
+} from './statements/maintenance.js';
+import {
+  listPausedKinds,
+  listQueues,
+  pause,
+  queueSettings,
+  resize,
+  resume,
+  type QueueSettings,
+} from './statements/queues.js';
 import {
   declareDead,
   heartbeat,
@@ -41,11 +69,18 @@ export class JobStore {
     {
       tx,
       lockTimeout,
-    }: { tx?: TransactionHandle | undefined; lockTimeout?: number | undefined } = {},
+      allOrNothing,
+    }: {
+      tx?: TransactionHandle | undefined;
+      lockTimeout?: number | undefined;
+      allOrNothing?: boolean | undefined;
+    } = {},
   ): Promise<EnqueuedRow[]> {
-    if (tx) return only(await this.database.runOn(tx, enqueueMany, { jobs }));
-    const request = { jobs, lockTimeout };
-    return only(await untilNoDeadlock(() => this.database.callers.run(enqueueMany, request)));
+    const hasRules = jobs.some(({ dedupeRule }) => dedupeRule !== undefined);
+    const statement = hasRules ? enqueueKeyed : enqueueMany;
+    if (tx) return only(await this.database.runOn(tx, statement, { jobs, allOrNothing }));
+    const request = { jobs, lockTimeout, allOrNothing };
+    return only(await untilNoDeadlock(() => this.database.callers.run(statement, request)));
   }
 
   async getJob(id: string): Promise<JobRecord | undefined> {
@@ -60,12 +95,52 @@ export class JobStore {
     return this.database.callers.run(retryMany, ids);
   }
 
+  async countFailed(filter: FailedFilter): Promise<number> {
+    return only(await this.database.callers.run(countFailed, filter));
+  }
+
+  async lastJobId(): Promise<string> {
+    return only(await this.database.callers.run(lastJobId, undefined));
+  }
+
+  pendingIds(filter: PendingFilter, after: string, upto: string, limit: number): Promise<string[]> {
+    return this.database.callers.run(pendingIds, { filter, after, upto, limit });
+  }
+
+  async countPending(filter: PendingFilter): Promise<number> {
+    return only(await this.database.callers.run(countPending, filter));
+  }
+
+  async cancelMany(ids: readonly string[]): Promise<number> {
+    return only(await this.database.callers.run(cancelMany, ids));
+  }
+
   async cancel(id: string): Promise<CancelOutcome> {
     return only(await this.database.callers.run(cancel, id));
   }
 
   countJobs(): Promise<{ status: string; waitsFor: string | null; count: number }[]> {
     return this.database.callers.run(countJobs, undefined);
+  }
+
+  async pause(target: PauseTarget): Promise<void> {
+    await this.database.callers.run(pause, target);
+  }
+
+  async resume(target: PauseTarget): Promise<void> {
+    await this.database.callers.run(resume, target);
+  }
+
+  async resize(queue: string, concurrency: number | null): Promise<void> {
+    await this.database.callers.run(resize, { queue, concurrency });
+  }
+
+  listQueues(): Promise<QueueRecord[]> {
+    return this.database.callers.run(listQueues, undefined);
+  }
+
+  listPausedKinds(): Promise<PausedKind[]> {
+    return this.database.callers.run(listPausedKinds, undefined);
   }
 
   // --- for the worker: on the engine's connections; `limit` in milliseconds
@@ -115,6 +190,10 @@ export class JobStore {
     return this.database.engine.run(sortByHandler, limit);
   }
 
+  async queueSettings(queues: readonly string[], limit: number): Promise<QueueSettings> {
+    return only(await this.database.engine.run(queueSettings, queues, limit));
+  }
+
   /** Whether this process is the one that does the task now. */
   async takeTask(task: Task, interval: number): Promise<boolean> {
     return (await this.database.engine.run(takeTask, { task, interval })).length > 0;
@@ -126,6 +205,10 @@ export class JobStore {
 
   async deleteOverflow(olderThan: number, limit: number): Promise<number> {
     return only(await this.database.engine.run(deleteOverflow, { olderThan, limit }));
+  }
+
+  async deleteDedupeWindows(limit: number): Promise<number> {
+    return only(await this.database.engine.run(deleteDedupeWindows, limit));
   }
 
   makeDaysAhead(): Promise<void> {

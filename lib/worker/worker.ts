@@ -6,6 +6,7 @@ import { DEFAULTS } from '../contracts/resolve-options.js';
 import { within } from '../contracts/within.js';
 import type { JobStore } from '../store/job-store.js';
 import type { ClaimedJob, Lane } from '../store/statements/exchange.js';
+import type { QueueSettings } from '../store/statements/queues.js';
 import type { WorkerRow } from '../store/statements/workers.js';
 import { Doorbell } from './doorbell.js';
 import type { ExchangeHost, Turn } from './exchange-host.js';
@@ -17,11 +18,14 @@ import { housekeepingTasks, type Retention } from './housekeeping/tasks.js';
 import type { Lease } from './lease.js';
 import { LeaseKeeper, type LeaseKeeperEvents } from './lease-keeper.js';
 import { Poll } from './poll.js';
+import { SettingsWatch } from './settings-watch.js';
 
 /** How long handlers may take to react to their aborted signal when the grace time is over. */
 const ABORT_GRACE_MS = 300;
 /** How long the last results and the farewell may take: an absent database must not hold up a stop. */
 const FAREWELL_LIMIT_MS = 350;
+/** Who listens hears of changed settings at once, so it asks this many times less often than it polls. */
+const LISTENED_POLLS = 10;
 
 export interface WorkerSettings extends ResolvedWorkerOptions, Retention {
   readonly listen: boolean;
@@ -45,6 +49,7 @@ export class Worker implements ExchangeHost {
   private readonly rescue: Rescue;
   private readonly housekeeping: Housekeeping;
   private readonly leases: LeaseKeeper;
+  private readonly watch: SettingsWatch;
   private whenIdle: (() => void)[] = [];
   /** Those who wait for it since before the exchange that is on its way: others want a later look. */
   private askedForIdle = 0;
@@ -72,9 +77,13 @@ export class Worker implements ExchangeHost {
     this.rescue = new Rescue(store, logger);
     const tasks = housekeepingTasks(store, this.rescue, settings, logger);
     this.housekeeping = new Housekeeping(store, tasks, logger);
+    const every = settings.pollInterval * (settings.listen ? LISTENED_POLLS : 1);
+    const told = (read: QueueSettings, isNews: boolean) => this.settingsRead(read, isNews);
+    this.watch = new SettingsWatch(store, this.queueNames, every, told, logger);
     if (settings.listen) {
       const ring = () => this.loop.ring();
-      this.doorbell = new Doorbell(store.database, this.queueNames, ring, logger);
+      const changed = () => this.watch.read();
+      this.doorbell = new Doorbell(store.database, this.queueNames, ring, logger, changed);
     }
   }
 
@@ -122,6 +131,7 @@ export class Worker implements ExchangeHost {
   private async boot(): Promise<void> {
     if (this.state !== 'new') return;
     this.state = 'running';
+    this.watch.read();
     this.loop.start();
     this.doorbell?.start();
     await this.leases.begin();
@@ -133,7 +143,12 @@ export class Worker implements ExchangeHost {
 
   private async drain(): Promise<void> {
     this.state = 'draining';
-    const helpers = Promise.all([this.started, this.housekeeping.stop(), this.doorbell?.stop()]);
+    const helpers = Promise.all([
+      this.started,
+      this.housekeeping.stop(),
+      this.doorbell?.stop(),
+      this.watch.stop(),
+    ]);
     if (this.started) {
       this.jobs.close();
       if (this.jobs.size > 0) {
@@ -164,7 +179,7 @@ export class Worker implements ExchangeHost {
 
   lanes(roundTrip: number): Lane[] {
     this.askedForIdle = this.whenIdle.length;
-    if (this.state !== 'running' || this.budget() === 0) return [];
+    if (this.state !== 'running' || this.budget() === 0 || this.jobs.isInDoubt) return [];
     return this.jobs.lanes(roundTrip);
   }
 
@@ -209,8 +224,17 @@ export class Worker implements ExchangeHost {
   private jobEvents(): HeldJobsEvents {
     return {
       ended: () => this.leases.current?.loseIfOver(),
+      doubted: () => this.watch.read(),
       settled: (workerId, settlement) => this.loop.settle(workerId, settlement),
     };
+  }
+
+  private settingsRead(settings: QueueSettings, haveChanged: boolean): void {
+    const wasInDoubt = this.jobs.isInDoubt;
+    this.jobs.apply(settings);
+    if (haveChanged || wasInDoubt) this.loop.ring();
+    // One process sets aside the jobs of paused kinds, or brings them back: a change makes that due at once.
+    if (haveChanged) this.housekeeping.ifDue('handlers');
   }
 
   // --- lives

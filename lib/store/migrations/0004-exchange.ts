@@ -79,7 +79,7 @@ begin
   -- and in a later statement than the lock, which alone sees what it changed.
   perform pg_advisory_xact_lock_shared(pgqueue.worker_key(p_worker));
   v_now := clock_timestamp();
-  select epoch, dead_at, kinds into v_worker from pgqueue.workers where id = p_worker;
+  select epoch, dead_at, kinds, paused_kinds into v_worker from pgqueue.workers where id = p_worker;
 
   -- Nothing is asked in vain: three statements less took an exchange of nothing from 48 to 35 µs.
   if p_done <> '{}' then
@@ -197,7 +197,7 @@ begin
         end if;
         v_count := least(look.want + v_lane_from, look.free + v_slots_from, p_budget) - v_count;
         continue when v_count <= 0;
-        v_kinds := coalesce(look.of_kinds, v_all - look.not_kinds, v_all);
+        v_kinds := coalesce(look.of_kinds, v_all - look.not_kinds, v_all) - v_worker.paused_kinds;
         -- The array is built once, whatever the plan, so no more rows are taken than asked.
         v_taken := array(
           select ctid from pgqueue.jobs
@@ -231,7 +231,9 @@ begin
     return query
       with claimed as (
         update pgqueue.jobs
-           set locked_by = p_worker, attempts = attempts + 1, lease_no = lease_no + 1
+           set locked_by = p_worker, attempts = attempts + 1, lease_no = lease_no + 1,
+               -- Unchanged for all others, so that their claim stays a HOT update.
+               dedupe_key = case when dedupe_until is null then dedupe_key end
          where ctid = any (v_picked) and attempts < max_attempts
         returning id, lease_no, queue, kind, payload, attempts, max_attempts, meta, created_at,
                   priority, run_at)

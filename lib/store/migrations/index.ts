@@ -4,6 +4,8 @@ import { settle } from './0003-settle.js';
 import { exchange } from './0004-exchange.js';
 import { leases } from './0005-leases.js';
 import { byHand } from './0006-by-hand.js';
+import { dedupe } from './0010-dedupe.js';
+import { pause } from './0010-pause.js';
 
 /** One step of the schema. Its text is valid SQL for the default schema. */
 export interface Migration {
@@ -20,4 +22,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 4, name: 'exchange', sql: exchange },
   { version: 5, name: 'leases', sql: leases },
   { version: 6, name: 'by-hand', sql: byHand },
+  { version: 10, name: 'pause-and-dedupe', sql: pause + dedupe },
 ];

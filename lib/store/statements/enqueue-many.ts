@@ -12,8 +12,18 @@ export interface JobRow {
   readonly delayMs: number | null;
   readonly maxAttempts: number | null;
   readonly dedupeKey: string | null;
+  /** What the key does besides being unique among pending jobs; undefined = nothing. */
+  readonly dedupeRule?: DedupeRule | undefined;
   /** JSON text. */
   readonly meta: string | null;
+}
+
+/** See `DedupeOptions`. */
+export interface DedupeRule {
+  readonly until: 'settled' | 'started';
+  readonly onDuplicate: 'skip' | 'replace' | 'throw';
+  /** Milliseconds; null = the key is free when the job is settled, or started. */
+  readonly ttlMs: number | null;
 }
 
 /** The answer for the job at `ordinal` (from 0). `id` is null if the holder of its key can't be seen. */
@@ -21,12 +31,16 @@ export interface EnqueuedRow {
   readonly ordinal: number;
   readonly id: string | null;
   readonly inserted: boolean;
+  /** Of jobs with a {@link DedupeRule}: `replaced`, or `refused` and nothing was changed. Else undefined. */
+  readonly outcome?: 'replaced' | 'refused';
 }
 
 export interface EnqueueRequest {
   readonly jobs: readonly JobRow[];
   /** Milliseconds to wait for whoever holds a key in an open transaction; undefined = as the session says. */
   readonly lockTimeout?: number | undefined;
+  /** Whether `onDuplicate: 'throw'` of one job takes back all of them. */
+  readonly allOrNothing?: boolean | undefined;
 }
 
 /** All or nothing. A fixed number of parameters, however many jobs, and one row for all answers. */
