@@ -399,11 +399,31 @@ describe('a ttl', () => {
     await endWindow();
     await a.begin();
     const first = await enqueue(a, HOUR);
+    await runAll();
     const second = enqueue(b, HOUR);
     await untilWaiting(t.observer, b);
     await a.commit();
-    // The first one's job may be over before the second looks for it: its window is not.
+    // The first one's job is over before the second looks for it: its window is not.
     expect(await second).toEqual({ id: first.id, outcome: 'duplicate' });
+  });
+
+  test('of two at once where an old window is over, while somebody else has the key: the second waits for the window', async () => {
+    await enqueue(a, HOUR);
+    await runAll();
+    await endWindow();
+    const c = await t.connect();
+    await c.begin();
+    await enqueue(c, PLAIN);
+    const first = enqueue(a, HOUR);
+    await untilWaiting(t.observer, a);
+    const second = enqueue(b, HOUR);
+    await untilWaiting(t.observer, b);
+    const blockers = await t.observer.value<number[]>('select pg_blocking_pids($1)', [b.pid]);
+    expect(blockers).toEqual([a.pid]);
+    await c.rollback();
+    await c.close();
+    expect((await first).outcome).toBe('inserted');
+    expect((await second).outcome).toBe('duplicate');
   });
 
   test('against the housekeeping: a window that goes while an enqueue waits for it is made again', async () => {
