@@ -440,6 +440,22 @@ describe('a ttl', () => {
     expect(await enqueue(a, HOUR)).toEqual({ id, outcome: 'duplicate' });
   });
 
+  test('against the housekeeping: a window that has been seen and goes before it is taken is made again', async () => {
+    await enqueue(a, HOUR);
+    await runAll();
+    await endWindow();
+    await a.begin();
+    await a.query('select from pgqueue.dedupe_windows for update');
+    const second = enqueue(b, HOUR);
+    await untilWaiting(t.observer, b);
+    expect(await a.run(deleteDedupeWindows, 10)).toEqual([1]);
+    await a.commit();
+    const { id, outcome } = await second;
+    expect(outcome).toBe('inserted');
+    await runAll();
+    expect(await enqueue(a, HOUR)).toEqual({ id, outcome: 'duplicate' });
+  });
+
   test('is cleaned up when it is over, and passed over while somebody uses it', async () => {
     await enqueue(a, HOUR);
     await enqueue(a, HOUR, { dedupeKey: 'other' });

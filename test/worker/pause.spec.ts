@@ -184,8 +184,19 @@ test('a job of a queue that goes on begins, although the worker has not heard of
 test('the first claim of a worker knows what is paused, and the slots of its queues', async () => {
   await store.observer.run(resize, { queue: 'default', concurrency: 1 });
   const open = signal();
+  const mayRead = signal();
+  const { queueSettings } = JobStore.prototype;
+  jest.spyOn(JobStore.prototype, 'queueSettings').mockImplementation(async function (
+    this: JobStore,
+    ...args
+  ) {
+    await mayRead.happened;
+    return queueSettings.apply(this, args);
+  });
   const ids = await insertJobs(store.observer, 5);
   await start(() => open.happened, LISTENING);
+  await untilJobs(store.observer, ids, { status: 'queued', attempts: 0 });
+  mayRead.fire();
   await untilJobs(store.observer, ids.slice(0, 1), { status: 'running' });
   await untilJobs(store.observer, ids.slice(1), { status: 'queued', attempts: 0 });
   open.fire();
