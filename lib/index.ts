@@ -1,8 +1,15 @@
 // The public names, one by one.
 export type { BackoffOptions, RetryableRule } from './contracts/backoff.js';
 export type { Duration } from './contracts/duration.js';
-export type { EnqueueOptions, EnqueueResult, JobOptions, NewJob } from './contracts/enqueue.js';
+export type {
+  DedupeOptions,
+  EnqueueOptions,
+  EnqueueResult,
+  JobOptions,
+  NewJob,
+} from './contracts/enqueue.js';
 export {
+  DuplicateJobError,
   InvalidJobError,
   JobWaitError,
   PgQueueError,
@@ -37,11 +44,17 @@ export type { Limit, LimitOptions, LimitRecord } from './contracts/limits.js';
 export type { JobKinds, JobResults } from './contracts/job-kinds.js';
 export type { PgQueueOptions, PoolLike, WorkerOptions } from './contracts/options.js';
 export type {
+  BulkOptions,
+  BulkResult,
   CancelOutcome,
   DrainOptions,
   DrainResult,
   FailedFilter,
   JobCounts,
+  PausedKind,
+  PauseTarget,
+  PendingFilter,
+  QueueRecord,
   RetryResult,
 } from './contracts/queue.js';
 export type { QueueTransaction, TransactionHandle } from './contracts/transaction.js';

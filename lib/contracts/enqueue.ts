@@ -19,10 +19,37 @@ export interface JobOptions {
   readonly deadline?: Date | string | number | undefined;
   /** Default: as the kind's handler in this application says, else 5. */
   readonly maxAttempts?: number | undefined;
-  /** At most one pending job per (kind, key): a second enqueue changes nothing and answers the first id. */
-  readonly dedupe?: string | { readonly key: string } | undefined;
+  /**
+   * At most one pending job per (kind, key): a second enqueue changes nothing and answers the first id. An
+   * object says more, see {@link DedupeOptions}.
+   */
+  readonly dedupe?: string | DedupeOptions | undefined;
   /** Anything JSON-able that you want beside the job: trace context, tags. Not shown to other systems. */
   readonly meta?: Record<string, unknown> | undefined;
+}
+
+/** What a dedupe key does. */
+export interface DedupeOptions {
+  /** 1 to 1,024 bytes, of this kind. */
+  readonly key: string;
+  /**
+   * When this job gives up its key: `settled` (default) = when it is done, cancelled or failed for good;
+   * `started` = when it begins, so that what comes while it runs is a job of its own. A job that has given up
+   * its key does not get it back for a retry.
+   */
+  readonly until?: 'settled' | 'started' | undefined;
+  /**
+   * What to do if a pending job has the key: `skip` (default) = nothing; `replace` = that job gets the payload,
+   * meta, priority and due time of this one, unless it runs; `throw` = a {@link DuplicateJobError}.
+   */
+  readonly onDuplicate?: 'skip' | 'replace' | 'throw' | undefined;
+  /** At most one job of the key in this time from when it was enqueued, even after it is settled. */
+  readonly ttl?: Duration | undefined;
+  /**
+   * The job is due this long after the last enqueue of its key: `onDuplicate: 'replace'` and `delay` in one, with
+   * `until: 'started'` unless said otherwise. Not together with `runAt`, `delay` or `ttl`.
+   */
+  readonly debounce?: Duration | undefined;
 }
 
 /** Options of `enqueue`. */
@@ -41,5 +68,8 @@ export type NewJob<K extends JobKind = JobKind> = { readonly kind: K } & JobOpti
 export interface EnqueueResult {
   /** The id of the new job, or of the one that holds the dedupe key. */
   readonly id: string;
-  readonly outcome: 'inserted' | 'duplicate';
+  /**
+   * `duplicate`: nothing was changed. `replaced`: the pending job of that id has this payload now.
+   */
+  readonly outcome: 'inserted' | 'duplicate' | 'replaced';
 }

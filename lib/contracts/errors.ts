@@ -18,6 +18,8 @@ export type PgQueueErrorCode =
   | 'INVALID_ARGUMENT'
   /** The holder of a dedupe key exists but can't be seen from the caller's transaction. */
   | 'DEDUPE_HOLDER_HIDDEN'
+  /** A pending job has the dedupe key and `onDuplicate` is `throw`. Nothing was added; the transaction stays usable. */
+  | 'DUPLICATE_JOB'
   /** The connection was lost after the statement was sent: the job may or may not exist. */
   | 'OUTCOME_UNKNOWN'
   /** `QueueService.transaction` could not commit: a statement in it had failed. */
@@ -90,5 +92,22 @@ export class JobWaitError extends PgQueueError {
     options?: ErrorOptions,
   ) {
     super(code, message, options);
+  }
+}
+
+/** A dedupe key was taken, and the enqueue said `onDuplicate: 'throw'`. The transaction stays usable. */
+export class DuplicateJobError extends PgQueueError {
+  override readonly name = 'DuplicateJobError';
+
+  constructor(
+    kind: string,
+    key: string,
+    /** The id of the job that has the key, or had it within the `ttl`. */
+    readonly holder: string,
+  ) {
+    super(
+      'DUPLICATE_JOB',
+      `The job ${holder} of kind ${kind} has the dedupe key ${JSON.stringify(key)}. Nothing was added: leave out \`onDuplicate: 'throw'\` to be answered its id instead.`,
+    );
   }
 }

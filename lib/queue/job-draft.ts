@@ -5,6 +5,7 @@ import { InvalidJobError } from '../contracts/errors.js';
 import { isStorableName, MAX_BYTES } from '../contracts/option-checks.js';
 import { DEFAULTS } from '../contracts/resolve-options.js';
 import type { JobRow } from '../store/statements/enqueue-many.js';
+import { draftDedupe } from './dedupe-options.js';
 import { jsonText } from './json-text.js';
 
 /** What the application's handler of a kind says about its jobs. */
@@ -57,8 +58,16 @@ export function draftJob(
   if (runAt !== undefined && delay !== undefined) {
     throw new InvalidJobError(`${where}delay`, 'is given together with `runAt`. Give one of them.');
   }
+  const keyed = dedupe === undefined ? undefined : draftDedupe(dedupe, `${where}dedupe`);
+  if (keyed?.delayMs !== undefined && (runAt !== undefined || delay !== undefined)) {
+    throw new InvalidJobError(
+      `${where}dedupe.debounce`,
+      'is given together with `runAt` or `delay`, which it replaces. Give one of them.',
+    );
+  }
   const dueAt = runAt === undefined ? null : instant(runAt, `${where}runAt`);
-  const delayMs = delay === undefined ? null : milliseconds(delay, `${where}delay`);
+  const delayMs =
+    delay === undefined ? (keyed?.delayMs ?? null) : milliseconds(delay, `${where}delay`);
   return {
     kind: name(kind, `${where}kind`, MAX_BYTES.kind),
     queue: name(queue ?? defaults?.queue ?? DEFAULTS.queue, `${where}queue`, MAX_BYTES.queue),
@@ -69,7 +78,8 @@ export function draftJob(
     delayMs,
     maxAttempts:
       whole(maxAttempts, `${where}maxAttempts`, 1, 1_000_000) ?? defaults?.maxAttempts ?? null,
-    dedupeKey: dedupe === undefined ? null : dedupeKey(dedupe, `${where}dedupe`),
+    dedupeKey: keyed?.key ?? null,
+    ...(keyed?.rule && { dedupeRule: keyed.rule }),
     meta: meta === undefined ? null : metaText(meta, `${where}meta`),
     ...(deadline !== undefined && {
       deadline: deadlineOf(deadline, dueAt ?? delayMs, `${where}deadline`),
@@ -108,15 +118,6 @@ function name(value: unknown, path: string, maxBytes: number): string {
     path,
     `must be text of 1 to ${maxBytes} bytes without NUL characters or halves of surrogate pairs.`,
   );
-}
-
-function dedupeKey(dedupe: unknown, path: string): string {
-  if (typeof dedupe !== 'object' || dedupe === null) return name(dedupe, path, MAX_BYTES.dedupeKey);
-  const unknown = Object.keys(dedupe).find((option) => option !== 'key');
-  if (unknown !== undefined) {
-    throw new InvalidJobError(`${path}.${unknown}`, 'is no option of `dedupe`. Known is: key.');
-  }
-  return name((dedupe as { key?: unknown }).key, `${path}.key`, MAX_BYTES.dedupeKey);
 }
 
 function whole(value: unknown, path: string, least: number, most: number): number | null {

@@ -1,7 +1,7 @@
 import { reconnectDelay } from '../contracts/delay.js';
 import { startTimer } from '../contracts/timer.js';
 import { errorCode, isConnectionUnusable } from '../store/errors.js';
-import type { FoundJob } from '../store/statements/jobs.js';
+import type { FoundJob } from '../store/statements/job-records.js';
 import { goesAlong, nextLook, type WaitSpan } from './wait-pace.js';
 import { waitOutcome, waitTimedOut } from './wait-outcome.js';
 
@@ -11,7 +11,7 @@ const LOOK_LIMIT_MS = 5_000;
 /** What waits need of the queue around them. */
 export interface WaitPorts {
   /** The pending ones of these jobs. */
-  readonly pendingIds: (ids: readonly string[], limit: number) => Promise<string[]>;
+  readonly stillPending: (ids: readonly string[], limit: number) => Promise<string[]>;
   /** Those of these jobs that there are, wherever they stand. */
   readonly getJobs: (ids: readonly string[], limit: number) => Promise<FoundJob[]>;
   /** Calls with the id of each job that has ended in this process, until the answered function is called. */
@@ -148,7 +148,7 @@ export class JobWaits {
   /** What is not pending has ended, or moves back in this moment: one statement over all tables says which. */
   private async lookAt(waits: readonly Wait[]): Promise<void> {
     const ids = [...new Set(waits.map(({ id }) => id))];
-    const pending = new Set(await this.ports.pendingIds(ids, LOOK_LIMIT_MS));
+    const pending = new Set(await this.ports.stillPending(ids, LOOK_LIMIT_MS));
     for (const wait of waits) wait.wasSeen ||= pending.has(wait.id);
     const gone = ids.filter((id) => !pending.has(id));
     if (gone.length === 0) return;

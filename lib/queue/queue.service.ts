@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import type { EnqueueOptions, EnqueueResult, NewJob } from '../contracts/enqueue.js';
-import { PgQueueError } from '../contracts/errors.js';
+import { DuplicateJobError, PgQueueError } from '../contracts/errors.js';
 import type { JobEvent, JobEventSink } from '../contracts/job-events.js';
 import type { JobKind, JobRecord, PayloadOf, ResultOf } from '../contracts/job.js';
 import type {
@@ -21,6 +21,7 @@ import { Limits } from './limits.js';
 import { EnqueueBatcher } from './enqueue-batcher.js';
 import { checkedFilter, checkedId, checkedOptions } from './arguments.js';
 import { checkedList, checkedObject, checkTotal, draftJob } from './job-draft.js';
+import { QueueControl } from './queue-control.js';
 import { sendJobs } from './send-jobs.js';
 import { WaitCalls, type WaitCallPorts } from './wait-calls.js';
 
@@ -36,7 +37,7 @@ export interface QueueServicePorts extends WaitCallPorts {
 
 /** Enqueues jobs and looks after them. Inject it anywhere; a named instance with `@InjectQueue('name')`. */
 @Injectable()
-export class QueueService {
+export class QueueService extends QueueControl {
   /** How many jobs run and how often they begin, over all workers. */
   readonly limits: Limits;
   private readonly batcher: EnqueueBatcher;
@@ -44,6 +45,7 @@ export class QueueService {
 
   /** @internal */
   constructor(private readonly ports: QueueServicePorts) {
+    super(ports.store);
     this.limits = new Limits(ports.store);
     this.batcher = new EnqueueBatcher((jobs, lockTimeout) =>
       sendJobs(ports, jobs, { lockTimeout }),
@@ -64,8 +66,8 @@ export class QueueService {
   /**
    * Adds a job. With `tx` it exists if and only if your transaction commits; without, it is committed when
    * the promise resolves.
-   * @throws InvalidJobError before any SQL; `DEDUPE_HOLDER_HIDDEN`; without `tx` also `OUTCOME_UNKNOWN` and
-   *   `DATABASE_TIMEOUT`, after which the job may or may not exist
+   * @throws InvalidJobError before any SQL; DuplicateJobError if `dedupe` says so; `DEDUPE_HOLDER_HIDDEN`; without
+   *   `tx` also `OUTCOME_UNKNOWN` and `DATABASE_TIMEOUT`, after which the job may or may not exist
    */
   async enqueue<K extends JobKind>(
     kind: K,
@@ -210,7 +212,9 @@ export class QueueService {
         'The `tx` has no method query(text, values). Give a pg client, a TypeORM manager or query runner, or leave it out.',
       );
     }
-    const answers = await sendJobs(this.ports, jobs, { tx });
+    const answers = await sendJobs(this.ports, jobs, { tx, allOrNothing: true });
+    const refused = answers.find(({ outcome }) => outcome === 'refused');
+    if (refused !== undefined) throw duplicateJob(jobs[refused.ordinal], refused.id);
     return answers.map((answer) => resultOf(jobs[answer.ordinal], answer));
   }
 
@@ -224,9 +228,17 @@ export class QueueService {
   }
 }
 
-function resultOf(job: JobRow | undefined, { id, inserted }: EnqueuedRow): EnqueueResult {
+function resultOf(job: JobRow | undefined, row: EnqueuedRow): EnqueueResult {
+  const { id, inserted, outcome } = row;
   if (id === null) throw holderHidden(job);
+  if (outcome === 'replaced') return { id, outcome };
+  if (!inserted && job?.dedupeRule?.onDuplicate === 'throw') throw duplicateJob(job, id);
   return { id, outcome: inserted ? 'inserted' : 'duplicate' };
+}
+
+function duplicateJob(job: JobRow | undefined, holder: string | null): PgQueueError {
+  if (holder === null) return holderHidden(job);
+  return new DuplicateJobError(job?.kind ?? '', job?.dedupeKey ?? '', holder);
 }
 
 function holderHidden(job: JobRow | undefined): PgQueueError {

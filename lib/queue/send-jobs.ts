@@ -3,6 +3,12 @@ import type { TransactionHandle } from '../contracts/transaction.js';
 import type { JobStore } from '../store/job-store.js';
 import type { EnqueuedRow, JobRow } from '../store/statements/enqueue-many.js';
 
+interface EnqueueCall {
+  readonly tx?: TransactionHandle | undefined;
+  readonly lockTimeout?: number | undefined;
+  readonly allOrNothing?: boolean | undefined;
+}
+
 interface Ports {
   readonly store: Pick<JobStore, 'enqueueMany'>;
   readonly events: JobEventSink;
@@ -12,7 +18,7 @@ interface Ports {
 export async function sendJobs(
   { store, events }: Ports,
   jobs: readonly JobRow[],
-  options: { tx?: TransactionHandle | undefined; lockTimeout?: number | undefined },
+  options: EnqueueCall,
 ): Promise<EnqueuedRow[]> {
   const answers = await store.enqueueMany(jobs, options);
   if (events.isObserved) {

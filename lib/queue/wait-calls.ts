@@ -10,7 +10,7 @@ import { JobWaits } from './job-waits.js';
 
 /** What the calls need of the application around them. */
 export interface WaitCallPorts {
-  readonly store: Pick<JobStore, 'pendingIds' | 'getJobs'>;
+  readonly store: Pick<JobStore, 'stillPending' | 'getJobs'>;
   readonly events: { readonly events$: Observable<JobEvent> };
   /** What this application's handler of a kind says about its jobs, if it has one. */
   readonly defaultsOf: (
@@ -28,7 +28,7 @@ export class WaitCalls {
     private readonly enqueue: (job: JobRow) => Promise<string>,
   ) {
     this.waits = new JobWaits({
-      pendingIds: (ids, limit) => ports.store.pendingIds(ids, limit),
+      stillPending: (ids, limit) => ports.store.stillPending(ids, limit),
       getJobs: (ids, limit) => ports.store.getJobs(ids, limit),
       onEnded: (listener) => {
         const subscription = ports.events.events$.subscribe(({ type, id }) => {

@@ -1,6 +1,6 @@
 import { JobWaitError } from '../contracts/errors.js';
 import { reasonNotStored } from '../contracts/result-marker.js';
-import type { FoundJob } from '../store/statements/jobs.js';
+import type { FoundJob } from '../store/statements/job-records.js';
 
 /** What a wait ends with; undefined = it goes on. */
 export type WaitOutcome =

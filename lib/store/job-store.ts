@@ -1,10 +1,18 @@
 import type { JobRecord } from '../contracts/job.js';
 import type { LimitRecord } from '../contracts/limits.js';
-import type { CancelOutcome, FailedFilter } from '../contracts/queue.js';
+import type {
+  CancelOutcome,
+  FailedFilter,
+  PausedKind,
+  PauseTarget,
+  PendingFilter,
+  QueueRecord,
+} from '../contracts/queue.js';
 import type { TransactionHandle } from '../contracts/transaction.js';
 import type { Database } from './database.js';
 import { errorCode } from './errors.js';
 import { dropOldDays, makeDaysAhead } from './history-days.js';
+import { enqueueKeyed } from './statements/enqueue-keyed.js';
 import { enqueueMany, type EnqueuedRow, type JobRow } from './statements/enqueue-many.js';
 import {
   cancelRequests,
@@ -19,17 +27,34 @@ import {
 import { exchange, type ExchangeRequest, type ExchangeRow } from './statements/exchange.js';
 import {
   cancel,
+  cancelMany,
+  countFailed,
   countJobs,
+  countPending,
   failedIds,
-  getJob,
-  getJobs,
+  lastJobId,
   pendingIds,
   retryMany,
-  type FoundJob,
   type RetriedRow,
 } from './statements/jobs.js';
+import { getJob, getJobs, stillPending, type FoundJob } from './statements/job-records.js';
 import { listLimits, removeLimit, setLimit, sweepSlots } from './statements/limits.js';
-import { deleteFailed, deleteOverflow, takeTask, type Task } from './statements/maintenance.js';
+import {
+  deleteDedupeWindows,
+  deleteFailed,
+  deleteOverflow,
+  takeTask,
+  type Task,
+} from './statements/maintenance.js';
+import {
+  listPausedKinds,
+  listQueues,
+  pause,
+  queueSettings,
+  resize,
+  resume,
+  type QueueSettings,
+} from './statements/queues.js';
 import {
   declareDead,
   heartbeat,
@@ -56,11 +81,18 @@ export class JobStore {
     {
       tx,
       lockTimeout,
-    }: { tx?: TransactionHandle | undefined; lockTimeout?: number | undefined } = {},
+      allOrNothing,
+    }: {
+      tx?: TransactionHandle | undefined;
+      lockTimeout?: number | undefined;
+      allOrNothing?: boolean | undefined;
+    } = {},
   ): Promise<EnqueuedRow[]> {
-    if (tx) return only(await this.database.runOn(tx, enqueueMany, { jobs }));
-    const request = { jobs, lockTimeout };
-    return only(await untilNoDeadlock(() => this.database.callers.run(enqueueMany, request)));
+    const hasRules = jobs.some(({ dedupeRule }) => dedupeRule !== undefined);
+    const statement = hasRules ? enqueueKeyed : enqueueMany;
+    if (tx) return only(await this.database.runOn(tx, statement, { jobs, allOrNothing }));
+    const request = { jobs, lockTimeout, allOrNothing };
+    return only(await untilNoDeadlock(() => this.database.callers.run(statement, request)));
   }
 
   async getJob(id: string): Promise<JobRecord | undefined> {
@@ -73,8 +105,8 @@ export class JobStore {
   }
 
   /** The pending ones of these; `limit` in milliseconds. */
-  pendingIds(ids: readonly string[], limit: number): Promise<string[]> {
-    return this.database.callers.run(pendingIds, ids, limit);
+  stillPending(ids: readonly string[], limit: number): Promise<string[]> {
+    return this.database.callers.run(stillPending, ids, limit);
   }
 
   failedIds(filter: FailedFilter, after: string, limit: number): Promise<string[]> {
@@ -83,6 +115,26 @@ export class JobStore {
 
   retryMany(ids: readonly string[]): Promise<RetriedRow[]> {
     return this.database.callers.run(retryMany, ids);
+  }
+
+  async countFailed(filter: FailedFilter): Promise<number> {
+    return only(await this.database.callers.run(countFailed, filter));
+  }
+
+  async lastJobId(): Promise<string> {
+    return only(await this.database.callers.run(lastJobId, undefined));
+  }
+
+  pendingIds(filter: PendingFilter, after: string, upto: string, limit: number): Promise<string[]> {
+    return this.database.callers.run(pendingIds, { filter, after, upto, limit });
+  }
+
+  async countPending(filter: PendingFilter): Promise<number> {
+    return only(await this.database.callers.run(countPending, filter));
+  }
+
+  async cancelMany(ids: readonly string[]): Promise<number> {
+    return only(await this.database.callers.run(cancelMany, ids));
   }
 
   async cancel(id: string): Promise<CancelOutcome> {
@@ -111,6 +163,26 @@ export class JobStore {
     tx: TransactionHandle,
   ): Promise<'done' | 'cancelled' | 'lost'> {
     return only(await this.database.runOn(tx, complete, completion));
+  }
+
+  async pause(target: PauseTarget): Promise<void> {
+    await this.database.callers.run(pause, target);
+  }
+
+  async resume(target: PauseTarget): Promise<void> {
+    await this.database.callers.run(resume, target);
+  }
+
+  async resize(queue: string, concurrency: number | null): Promise<void> {
+    await this.database.callers.run(resize, { queue, concurrency });
+  }
+
+  listQueues(): Promise<QueueRecord[]> {
+    return this.database.callers.run(listQueues, undefined);
+  }
+
+  listPausedKinds(): Promise<PausedKind[]> {
+    return this.database.callers.run(listPausedKinds, undefined);
   }
 
   // --- for the worker: on the engine's connections; `limit` in milliseconds
@@ -160,6 +232,10 @@ export class JobStore {
     return this.database.engine.run(sortByHandler, limit);
   }
 
+  async queueSettings(queues: readonly string[], limit: number): Promise<QueueSettings> {
+    return only(await this.database.engine.run(queueSettings, queues, limit));
+  }
+
   /** Whether this process is the one that does the task now. */
   async takeTask(task: Task, interval: number): Promise<boolean> {
     return (await this.database.engine.run(takeTask, { task, interval })).length > 0;
@@ -197,6 +273,10 @@ export class JobStore {
   /** How many deadlines were gone through. */
   async expire(limit: number): Promise<number> {
     return only(await this.database.engine.run(expire, limit));
+  }
+
+  async deleteDedupeWindows(limit: number): Promise<number> {
+    return only(await this.database.engine.run(deleteDedupeWindows, limit));
   }
 
   makeDaysAhead(): Promise<void> {

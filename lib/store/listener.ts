@@ -15,7 +15,7 @@ const END_LIMIT_MS = 1_000;
 
 /** What a listener tells. A notification is a hint: whoever hears it looks at the table. */
 export interface ListenerEvents {
-  /** Jobs may have become due in the queue. */
+  /** Jobs may have become due in the queue; the empty name: settings of queues or kinds have changed. */
   ring(queue: string): void;
   /** Somebody asked for the end of a job that runs: `id:lease_no`. */
   cancel(attempt: string): void;

@@ -41,12 +41,14 @@ export class Doorbell {
     private readonly queues: readonly string[],
     private readonly events: DoorbellEvents,
     private readonly logger: Logger,
+    /** Something else than jobs may have changed: what is paused, or how many slots a queue has. */
+    private readonly changed: () => void = () => {},
   ) {
     const served = new Set(queues);
     this.listener = new Listener(database, {
       ring: (queue) => {
-        if (served.has(queue)) this.rang();
         if (queue === '') events.settingsChanged();
+        else if (served.has(queue)) this.rang();
       },
       cancel: (attempt) => events.cancel(attempt),
       up: (isBack) => this.up(isBack),
@@ -132,6 +134,7 @@ export class Doorbell {
     this.become('awake');
     if (isBack) this.logger.debug('The listener is back');
     this.events.ring();
+    this.events.settingsChanged();
   }
 
   private down(error: unknown): void {

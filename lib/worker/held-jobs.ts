@@ -5,6 +5,7 @@ import { startTimer } from '../contracts/timer.js';
 import type { AttemptKey } from '../store/statements/control.js';
 import type { ClaimedJob, Lane, Settlement } from '../store/statements/exchange.js';
 import { cancelled } from './completion.js';
+import type { QueueSettings } from '../store/statements/queues.js';
 import { describeError } from './error-record.js';
 import { JobRun, type AttemptServices } from './job-run.js';
 import type { Outcome } from './outcome.js';
@@ -19,6 +20,8 @@ export interface HeldJobsEvents {
   started(run: JobRun): void;
   /** A handler has ended; its job is still held, so that a lease that is over is noticed in time. */
   ended(): void;
+  /** A job was claimed of what is paused, or was: the settings are to be read again. */
+  doubted(): void;
   /** A job is not held any more: this is to be stored, unless the attempt has completed the job itself. */
   settled(run: JobRun, settlement: Settlement | undefined): void;
 }
@@ -27,6 +30,10 @@ export interface HeldJobsEvents {
 export class HeldJobs {
   private readonly slots: Slots<JobRun>;
   private readonly held = new Set<JobRun>();
+  /** Undefined: nothing was read yet. */
+  private settings: QueueSettings | undefined;
+  /** Claimed of what was paused when it was last read: by a claim from before, or since it goes on. */
+  private readonly doubtful: JobRun[] = [];
   private isOpen = true;
   private whenNone: (() => void)[] = [];
   private claimedSoFar = 0;
@@ -35,7 +42,7 @@ export class HeldJobs {
 
   constructor(
     private readonly handlers: HandlerTable,
-    queues: ReadonlyMap<string, number>,
+    private readonly queues: ReadonlyMap<string, number>,
     private readonly services: AttemptServices,
     private readonly events: HeldJobsEvents,
     private readonly logger: Logger,
@@ -73,8 +80,33 @@ export class HeldJobs {
     const run = new JobRun(job, handler, workerId, this.services);
     this.claimedSoFar += 1;
     this.held.add(run);
-    if (this.isOpen) this.slots.add(run, performance.now());
-    else this.handBack([run]);
+    if (!this.isOpen) return this.handBack([run]);
+    if (!this.isPaused(run)) return this.slots.add(run, performance.now());
+    this.doubtful.push(run);
+    this.events.doubted();
+  }
+
+  /** Whether it is not known what may begin: until the settings have been read, nothing is to be claimed. */
+  get isInDoubt(): boolean {
+    return this.settings === undefined || this.doubtful.length > 0;
+  }
+
+  /**
+   * The settings were read: what has not begun of what is paused is handed back, and queues have the slots that
+   * somebody gave them.
+   */
+  apply(settings: QueueSettings): void {
+    this.settings = settings;
+    const slots = new Map(settings.concurrency);
+    for (const [queue, limit] of this.queues) {
+      this.slots.resize(queue, slots.get(queue) ?? limit);
+    }
+    this.handBack(this.slots.drainWaiting((run) => this.isPaused(run)));
+    for (const run of this.doubtful.splice(0)) {
+      if (this.isOpen && !this.isPaused(run)) this.slots.add(run, performance.now());
+      else this.handBack([run]);
+    }
+    this.begin();
   }
 
   /** Runs what slots allow. */
@@ -89,7 +121,7 @@ export class HeldJobs {
   }
 
   handBackWaiting(): void {
-    this.handBack(this.slots.drainWaiting());
+    this.handBack([...this.slots.drainWaiting(), ...this.doubtful.splice(0)]);
   }
 
   /** Nothing begins any more. */
@@ -131,6 +163,12 @@ export class HeldJobs {
         resolve();
       });
     });
+  }
+
+  private isPaused({ queue, kind }: JobRun): boolean {
+    if (this.settings === undefined) return false;
+    const { pausedQueues, pausedKinds } = this.settings;
+    return pausedQueues.includes(queue) || pausedKinds.includes(kind);
   }
 
   private run(run: JobRun): void {

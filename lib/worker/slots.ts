@@ -20,7 +20,7 @@ interface SlotGroup<Job extends SlotUser> {
   /** Kinds that have slots of their own in this queue. */
   readonly apart: readonly string[];
   readonly isOpen: boolean;
-  readonly limit: number;
+  limit: number;
   /** Slots taken. */
   held: number;
   /** The jobs that run, the oldest first, and since when. */
@@ -34,7 +34,7 @@ interface SlotGroup<Job extends SlotUser> {
 interface Gate<Job> {
   readonly limit: number;
   running: number;
-  readonly waiting: Job[];
+  waiting: Job[];
   /** Claimed from queues where it has no slots of its own, and without a slot so far. */
   claimed: number;
 }
@@ -104,25 +104,39 @@ export class Slots<Job extends SlotUser> {
     return begun === undefined ? more : [begun, ...more];
   }
 
-  /** Takes out all jobs that have not begun, with their slots. */
-  drainWaiting(): Job[] {
-    const atGates = [...this.gates.values()].flatMap((gate) => gate.waiting.splice(0));
+  /** Takes out jobs that have not begun, with their slots: all of them, or those that are wanted. */
+  drainWaiting(isWanted: (job: Job) => boolean = () => true): Job[] {
+    const atGates = [...this.gates.values()].flatMap((gate) => {
+      const taken = gate.waiting.filter(isWanted);
+      if (taken.length > 0) gate.waiting = gate.waiting.filter((job) => !isWanted(job));
+      return taken;
+    });
     for (const job of atGates) this.groupOf(job).held -= 1;
-    return [...atGates, ...this.claimedBefore(Infinity)];
+    return [...atGates, ...this.takeClaimed(isWanted)];
   }
 
   /** Takes out the jobs that were claimed before an instant and have not begun. */
   claimedBefore(instant: number): Job[] {
-    return this.groups.flatMap((group) => {
-      const jobs = group.waiting.takeOlderThan(instant);
-      for (const job of jobs) this.countClaimed(group, job, -1);
-      return jobs;
-    });
+    return this.takeClaimed((_job, since) => since < instant);
+  }
+
+  /** From now on the queue has so many slots of its own; what runs beyond them goes on. */
+  resize(queue: string, limit: number): void {
+    const group = this.byQueue.get(queue);
+    if (group !== undefined) group.limit = limit;
   }
 
   /** Whether jobs wait in memory. */
   get haveWaiting(): boolean {
     return this.groups.some(({ waiting }) => waiting.size > 0);
+  }
+
+  private takeClaimed(isWanted: (job: Job, since: number) => boolean): Job[] {
+    return this.groups.flatMap((group) => {
+      const jobs = group.waiting.take(isWanted);
+      for (const job of jobs) this.countClaimed(group, job, -1);
+      return jobs;
+    });
   }
 
   private laneOfKind(group: SlotGroup<Job>, kind: string, ahead: number): Lane[] {

@@ -28,9 +28,19 @@ export class WaitingJobs<Job extends { readonly priority: number }> {
 
   /** Takes out those that came before an instant. */
   takeOlderThan(instant: number): Job[] {
-    const all = this.entries.slice(this.first);
-    this.entries = all.filter(({ since }) => since >= instant);
+    return this.take((_job, since) => since < instant);
+  }
+
+  /** Takes out those that are wanted. */
+  take(isWanted: (job: Job, since: number) => boolean): Job[] {
+    const taken: Job[] = [];
+    this.entries = this.entries.slice(this.first).filter((entry) => {
+      const { job, since } = entry;
+      if (!isWanted(job, since)) return true;
+      taken.push(job);
+      return false;
+    });
     this.first = 0;
-    return all.filter(({ since }) => since < instant).map(({ job }) => job);
+    return taken;
   }
 }

@@ -7,6 +7,7 @@ import { DEFAULTS } from '../contracts/resolve-options.js';
 import { within } from '../contracts/within.js';
 import type { JobStore } from '../store/job-store.js';
 import type { ClaimedJob, Lane } from '../store/statements/exchange.js';
+import type { QueueSettings } from '../store/statements/queues.js';
 import type { WorkerRow } from '../store/statements/workers.js';
 import { AttemptEvents } from './attempt-events.js';
 import { CancelWatch } from './cancel-watch.js';
@@ -21,6 +22,7 @@ import type { Lease } from './lease.js';
 import { LeaseKeeper, type LeaseKeeperEvents } from './lease-keeper.js';
 import { Poll } from './poll.js';
 import { ProgressWriter } from './progress-writer.js';
+import { SettingsWatch } from './settings-watch.js';
 
 /** How long handlers may take to react to their aborted signal when the grace time is over. */
 const ABORT_GRACE_MS = 300;
@@ -28,6 +30,8 @@ const ABORT_GRACE_MS = 300;
 const FAREWELL_LIMIT_MS = 350;
 /** How often to look for requests to cancel where no notification can tell of them. */
 const CANCEL_POLL_MS = 1_000;
+/** Who listens hears of changed settings at once, so it asks this many times less often than it polls. */
+const LISTENED_POLLS = 10;
 
 export interface WorkerSettings extends ResolvedWorkerOptions, Retention {
   readonly listen: boolean;
@@ -54,6 +58,7 @@ export class Worker implements ExchangeHost {
   private readonly rescue: Rescue;
   private readonly housekeeping: Housekeeping;
   private readonly leases: LeaseKeeper;
+  private readonly watch: SettingsWatch;
   private whenIdle: (() => void)[] = [];
   /** Those who wait for it since before the exchange that is on its way: others want a later look. */
   private askedForIdle = 0;
@@ -86,9 +91,12 @@ export class Worker implements ExchangeHost {
     this.rescue = new Rescue(store, logger, (failed) => events.emitEnded(failed));
     const tasks = housekeepingTasks(store, this.rescue, settings, logger);
     this.housekeeping = new Housekeeping(store, tasks, logger);
+    const every = settings.pollInterval * (settings.listen ? LISTENED_POLLS : 1);
+    const told = (read: QueueSettings, isNews: boolean) => this.settingsRead(read, isNews);
+    this.watch = new SettingsWatch(store, this.queueNames, every, told, logger);
     if (settings.listen) {
       const ring = () => this.loop.ring();
-      const settingsChanged = () => void this.housekeeping.now('slots');
+      const settingsChanged = () => this.settingsChanged();
       const cancel = (attempt: string) => void this.cancels.heard(attempt);
       const events = { ring, settingsChanged, cancel };
       this.doorbell = new Doorbell(store.database, this.queueNames, events, logger);
@@ -139,6 +147,7 @@ export class Worker implements ExchangeHost {
   private async boot(): Promise<void> {
     if (this.state !== 'new') return;
     this.state = 'running';
+    this.watch.read();
     this.loop.start();
     this.doorbell?.start();
     this.cancels.start();
@@ -151,7 +160,12 @@ export class Worker implements ExchangeHost {
 
   private async drain(): Promise<void> {
     this.state = 'draining';
-    const helpers = Promise.all([this.started, this.housekeeping.stop(), this.doorbell?.stop()]);
+    const helpers = Promise.all([
+      this.started,
+      this.housekeeping.stop(),
+      this.doorbell?.stop(),
+      this.watch.stop(),
+    ]);
     if (this.started) {
       this.jobs.close();
       if (this.jobs.size > 0) {
@@ -183,7 +197,7 @@ export class Worker implements ExchangeHost {
 
   lanes(roundTrip: number): Lane[] {
     this.askedForIdle = this.whenIdle.length;
-    if (this.state !== 'running' || this.budget() === 0) return [];
+    if (this.state !== 'running' || this.budget() === 0 || this.jobs.isInDoubt) return [];
     return this.jobs.lanes(roundTrip);
   }
 
@@ -228,6 +242,7 @@ export class Worker implements ExchangeHost {
   private jobEvents(): HeldJobsEvents {
     return {
       ended: () => this.leases.current?.loseIfOver(),
+      doubted: () => this.watch.read(),
       started: (run) => this.attempts.started(run),
       settled: (run, settlement) => {
         this.attempts.ended(run, settlement);
@@ -235,6 +250,20 @@ export class Worker implements ExchangeHost {
         else this.loop.settle(run.workerId, settlement);
       },
     };
+  }
+
+  /** Of queues, kinds or limits. */
+  private settingsChanged(): void {
+    this.watch.read();
+    void this.housekeeping.now('slots');
+  }
+
+  private settingsRead(settings: QueueSettings, haveChanged: boolean): void {
+    const wasInDoubt = this.jobs.isInDoubt;
+    this.jobs.apply(settings);
+    if (haveChanged || wasInDoubt) this.loop.ring();
+    // One process sets aside the jobs of paused kinds, or brings them back: a change makes that due at once.
+    if (haveChanged) this.housekeeping.ifDue('handlers');
   }
 
   /** Without a listener, or when it is down: soon. */

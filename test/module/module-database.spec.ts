@@ -1,5 +1,6 @@
 import { PgQueueError } from 'nestjs-pg-queue';
 import pg from 'pg';
+import { MIGRATIONS } from '../../lib/store/migrations/index.js';
 import {
   compileApp,
   DATABASE_URL,
@@ -9,7 +10,6 @@ import {
   pool,
   startWith,
 } from '../support/app.js';
-import { MIGRATIONS } from '../../lib/store/migrations/index.js';
 import { eventually } from '../support/eventually.js';
 
 const note = (ran: string[]) => on('note', (_payload, job) => ran.push(job.id));

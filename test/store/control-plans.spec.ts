@@ -1,6 +1,7 @@
 import { cancelRequests, complete, writeProgress } from '../../lib/store/statements/control.js';
 import { enqueueMany } from '../../lib/store/statements/enqueue-many.js';
-import { cancel, getJob } from '../../lib/store/statements/jobs.js';
+import { cancel } from '../../lib/store/statements/jobs.js';
+import { getJob } from '../../lib/store/statements/job-records.js';
 import { accessOf, explainEverything, nodesOf, plansOf } from '../support/plans.js';
 import { draft, exchange, openStore, startWorker, type TestStore } from '../support/store.js';
 

@@ -1,5 +1,5 @@
 import { JobWaits } from '../../lib/queue/job-waits.js';
-import { getJobs, pendingIds } from '../../lib/store/statements/jobs.js';
+import { getJobs, stillPending } from '../../lib/store/statements/job-records.js';
 import { explainEverything, nodesOf, plansOf, rowsTouched } from '../support/plans.js';
 import { signal, type Signal } from '../support/signal.js';
 import { done, draft, exchange, openStore, startWorker, type TestStore } from '../support/store.js';
@@ -16,8 +16,8 @@ function stoppedWaits(): { waits: JobWaits; stopped: Signal; goOn: Signal } {
   const goOn = signal();
   const { store } = db;
   const waits = new JobWaits({
-    pendingIds: async (ids, limit) => {
-      const pending = await store.pendingIds(ids, limit);
+    stillPending: async (ids, limit) => {
+      const pending = await store.stillPending(ids, limit);
       stopped.fire();
       await goOn.happened;
       return pending;
@@ -100,7 +100,7 @@ test('a look reads the rows that it asks for and no others, however many there a
   await explainEverything(session);
   for (const statistics of ['stale', 'fresh']) {
     if (statistics === 'fresh') await session.query('analyze pgqueue.jobs, pgqueue.done_jobs');
-    for (const statement of [pendingIds, getJobs]) {
+    for (const statement of [stillPending, getJobs]) {
       const plans = await plansOf(session, () =>
         session.run<typeof asked, unknown>(statement, asked),
       );

@@ -63,6 +63,35 @@ test('a deadline is an instant or a duration', () => {
   expect(() => draft({ delay: '1h', deadline: '30m' })).toThrow(/^deadline is not after/);
 });
 
+describe('a dedupe key', () => {
+  const ruleOf = (dedupe: JobOptions['dedupe']) => draft({ dedupe }).dedupeRule;
+
+  test.each([
+    ['k'],
+    [{ key: 'k' }],
+    [{ key: 'k', until: 'settled', onDuplicate: 'skip' }],
+  ] as JobOptions['dedupe'][][])('%j has no rule besides: it goes the usual way', (dedupe) => {
+    expect(draft({ dedupe })).toMatchObject({ dedupeKey: 'k', delayMs: null });
+    expect(ruleOf(dedupe)).toBeUndefined();
+  });
+
+  test('has the rules that were given, and defaults for the others', () => {
+    const usual = { until: 'settled', onDuplicate: 'skip', ttlMs: null };
+    expect(ruleOf({ key: 'k', until: 'started' })).toEqual({ ...usual, until: 'started' });
+    expect(ruleOf({ key: 'k', onDuplicate: 'throw' })).toEqual({ ...usual, onDuplicate: 'throw' });
+    expect(ruleOf({ key: 'k', ttl: '1.5s' })).toEqual({ ...usual, ttlMs: 1_500 });
+  });
+
+  test('with a debounce replaces what waits, is free when its job starts, and delays it', () => {
+    const replaced = { until: 'started', onDuplicate: 'replace', ttlMs: null };
+    expect(draft({ dedupe: { key: 'k', debounce: '5s' } })).toMatchObject({
+      delayMs: 5_000,
+      dedupeRule: replaced,
+    });
+    expect(ruleOf({ key: 'k', debounce: 1, until: 'settled' })).toMatchObject({ until: 'settled' });
+  });
+});
+
 describe('an instant', () => {
   const good: [Date | string, string][] = [
     [new Date(1_900_000_000_123), '2030-03-17T17:46:40.123Z'],
@@ -119,7 +148,28 @@ const BAD: [string, object, string][] = [
   ['a dedupe key that is a number', { dedupe: 5 }, 'dedupe'],
   ['a dedupe without a key', { dedupe: {} }, 'dedupe.key'],
   ['a dedupe that is null', { dedupe: null }, 'dedupe'],
-  ['an unknown member of dedupe', { dedupe: { key: 'k', until: 'x' } }, 'dedupe.until'],
+  ['an unknown member of dedupe', { dedupe: { key: 'k', untl: 'x' } }, 'dedupe.untl'],
+  ['an until that there is not', { dedupe: { key: 'k', until: 'x' } }, 'dedupe.until'],
+  [
+    'an onDuplicate that there is not',
+    { dedupe: { key: 'k', onDuplicate: 1 } },
+    'dedupe.onDuplicate',
+  ],
+  ['a ttl of nothing', { dedupe: { key: 'k', ttl: 0 } }, 'dedupe.ttl'],
+  ['a ttl that is no duration', { dedupe: { key: 'k', ttl: 'soon' } }, 'dedupe.ttl'],
+  ['a debounce that is no duration', { dedupe: { key: 'k', debounce: -1 } }, 'dedupe.debounce'],
+  ['a debounce with a ttl', { dedupe: { key: 'k', debounce: 1, ttl: 1 } }, 'dedupe.ttl'],
+  ['a debounce with a delay', { delay: 1, dedupe: { key: 'k', debounce: 1 } }, 'dedupe.debounce'],
+  [
+    'a debounce with a due time',
+    { runAt: '2030-01-01T00:00:00Z', dedupe: { key: 'k', debounce: 1 } },
+    'dedupe.debounce',
+  ],
+  [
+    'a debounce that skips',
+    { dedupe: { key: 'k', debounce: 1, onDuplicate: 'skip' } },
+    'dedupe.onDuplicate',
+  ],
   ['meta that is an array', { meta: [] }, 'meta'],
   ['meta that is null', { meta: null }, 'meta'],
   ['B01: NUL in meta', { meta: { a: { b: '\0' } } }, 'meta.a.b'],

@@ -1,7 +1,7 @@
 import { PgQueueError } from '../../lib/contracts/errors.js';
 import type { JobRecord, JobStatus } from '../../lib/contracts/job.js';
 import { JobWaits } from '../../lib/queue/job-waits.js';
-import type { FoundJob } from '../../lib/store/statements/jobs.js';
+import type { FoundJob } from '../../lib/store/statements/job-records.js';
 import { eventually } from '../support/eventually.js';
 import { signal, type Signal } from '../support/signal.js';
 
@@ -18,7 +18,7 @@ class Table {
   private listener: ((id: string) => void) | undefined;
 
   readonly waits = new JobWaits({
-    pendingIds: (ids) =>
+    stillPending: (ids) =>
       this.answer(() => {
         this.looks.push(ids);
         return ids.filter((id) => this.isPending(id));

@@ -473,6 +473,48 @@ describe('whatever is claimed, run and drained', () => {
   );
 });
 
+describe('the slots of a queue that is resized', () => {
+  test('are asked for when there are more, and are not taken from what runs when there are fewer', () => {
+    const slots = slotsOf([handler('a', 'mail')], { mail: 2 });
+    take(slots, jobOf('a', 'mail'), 2);
+    expect(slots.lanes()).toEqual([]);
+    slots.resize('mail', 5);
+    expect(slots.lanes()).toEqual([{ queue: 'mail', want: 3 }]);
+    slots.resize('mail', 1);
+    expect(slots.lanes()).toEqual([]);
+    slots.release(jobOf('a', 'mail'));
+    expect(slots.lanes()).toEqual([]);
+    slots.release(jobOf('a', 'mail'));
+    expect(slots.lanes()).toEqual([{ queue: 'mail', want: 1 }]);
+  });
+
+  test('of a queue that is not served are nothing to it', () => {
+    const slots = slotsOf([handler('a', 'mail')], { mail: 2 });
+    slots.resize('other', 5);
+    expect(slots.lanes()).toEqual([{ queue: 'mail', want: 2 }]);
+  });
+});
+
+describe('jobs that have not begun', () => {
+  test('are taken out if they are wanted, wherever they wait, with their slots and turns', () => {
+    const slots = slotsOf([handler('a', 'x'), handler('gated', 'elsewhere', 1)], { x: 1, y: 2 });
+    const running = jobOf('a', 'x');
+    take(slots, running);
+    const queued = jobOf('a', 'x');
+    const [first, atGate] = [jobOf('gated', 'y'), jobOf('gated', 'y')];
+    for (const job of [queued, first, atGate]) slots.add(job);
+    expect(slots.begin()).toEqual([first]);
+    expect(slots.drainWaiting(({ queue }) => queue === 'z')).toEqual([]);
+    expect(slots.drainWaiting(({ queue }) => queue === 'y')).toEqual([atGate]);
+    expect(slots.drainWaiting(({ kind }) => kind === 'a')).toEqual([queued]);
+    expect(slots.release(first)).toEqual([]);
+    expect(slots.lanes()).toEqual([
+      { queue: 'y', only: ['gated'], want: 1, slots: 'y', free: 2 },
+      { queue: 'y', except: ['gated'], want: 2, slots: 'y', free: 2 },
+    ]);
+  });
+});
+
 function expectSame(some: readonly Job[], others: readonly Job[]): void {
   expect(some.length).toBe(others.length);
   expect(new Set(some)).toEqual(new Set(others));

@@ -95,7 +95,7 @@ begin
   -- and in a later statement than the lock, which alone sees what it changed.
   perform pg_advisory_xact_lock_shared(pgqueue.worker_key(p_worker));
   v_now := clock_timestamp();
-  select epoch, dead_at, kinds, exists (select from pgqueue.limits) as limited into v_worker
+  select epoch, dead_at, kinds, paused_kinds, exists (select from pgqueue.limits) as limited into v_worker
     from pgqueue.workers where id = p_worker;
 
   -- Nothing is asked in vain: three statements less took an exchange of nothing from 48 to 35 µs.
@@ -225,7 +225,7 @@ begin
         end if;
         v_count := least(look.want + v_lane_from, look.free + v_slots_from, p_budget) - v_count;
         continue when v_count <= 0;
-        v_kinds := coalesce(look.of_kinds, v_all - look.not_kinds, v_all);
+        v_kinds := coalesce(look.of_kinds, v_all - look.not_kinds, v_all) - v_worker.paused_kinds;
         -- The array is built once, whatever the plan, so no more rows are taken than asked.
         v_taken := array(
           select ctid from pgqueue.jobs
@@ -274,7 +274,9 @@ begin
     return query
       with claimed as (
         update pgqueue.jobs
-           set locked_by = p_worker, attempts = attempts + 1, lease_no = lease_no + 1
+           set locked_by = p_worker, attempts = attempts + 1, lease_no = lease_no + 1,
+               -- Unchanged for all others, so that their claim stays a HOT update.
+               dedupe_key = case when dedupe_until is null then dedupe_key end
          where ctid = any (v_picked) and attempts < max_attempts
            and (deadline > v_now) is not false and cancel_requested_at is null
         returning id, lease_no, queue, kind, payload, attempts, max_attempts, meta, created_at,

@@ -62,7 +62,8 @@ begin
      where j.id = p_ids[d.n]
     returning j.id, j.deadline)
   insert into pgqueue.deadlines (job_id, look_at)
-    select id, least(deadline, clock_timestamp() + interval '1 hour') from given;
+    select id, least(deadline, clock_timestamp() + interval '1 hour') from given
+    on conflict (job_id) do update set look_at = excluded.look_at; -- of a job that was replaced
 end $fn$;
 
 -- Cancels jobs that still wait after their deadline. Answers how many rows of deadlines it went through.

@@ -5,6 +5,8 @@ import { exchange } from './0004-exchange.js';
 import { leases } from './0005-leases.js';
 import { byHand } from './0006-by-hand.js';
 import { control } from './0008-control.js';
+import { dedupe } from './0010-dedupe.js';
+import { pause } from './0010-pause.js';
 import { limits } from './0011-limits.js';
 import { slots } from './0012-slots.js';
 
@@ -24,6 +26,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 5, name: 'leases', sql: leases },
   { version: 6, name: 'by-hand', sql: byHand },
   { version: 8, name: 'control', sql: control },
+  { version: 10, name: 'pause-and-dedupe', sql: pause + dedupe },
   { version: 11, name: 'limits', sql: limits },
   { version: 12, name: 'slots', sql: slots },
 ];

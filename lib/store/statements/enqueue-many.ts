@@ -12,10 +12,20 @@ export interface JobRow {
   readonly delayMs: number | null;
   readonly maxAttempts: number | null;
   readonly dedupeKey: string | null;
+  /** What the key does besides being unique among pending jobs; undefined = nothing. */
+  readonly dedupeRule?: DedupeRule | undefined;
   /** JSON text. */
   readonly meta: string | null;
   /** No attempt begins after it: ISO 8601 with an offset, or milliseconds from now. */
   readonly deadline?: string | number;
+}
+
+/** See `DedupeOptions`. */
+export interface DedupeRule {
+  readonly until: 'settled' | 'started';
+  readonly onDuplicate: 'skip' | 'replace' | 'throw';
+  /** Milliseconds; null = the key is free when the job is settled, or started. */
+  readonly ttlMs: number | null;
 }
 
 /** The answer for the job at `ordinal` (from 0). `id` is null if the holder of its key can't be seen. */
@@ -23,12 +33,16 @@ export interface EnqueuedRow {
   readonly ordinal: number;
   readonly id: string | null;
   readonly inserted: boolean;
+  /** Of jobs with a {@link DedupeRule}: `replaced`, or `refused` and nothing was changed. Else undefined. */
+  readonly outcome?: 'replaced' | 'refused';
 }
 
 export interface EnqueueRequest {
   readonly jobs: readonly JobRow[];
   /** Milliseconds to wait for whoever holds a key in an open transaction; undefined = as the session says. */
   readonly lockTimeout?: number | undefined;
+  /** Whether `onDuplicate: 'throw'` of one job takes back all of them. */
+  readonly allOrNothing?: boolean | undefined;
 }
 
 /** All or nothing. A fixed number of parameters, however many jobs, and one row for all answers. */
@@ -71,7 +85,7 @@ function column<T>(jobs: readonly JobRow[], value: (job: JobRow) => T | null): (
 }
 
 /** The deadlines of the jobs that have one, n from 1 as SQL counts; null = none has. */
-function deadlines(jobs: readonly JobRow[]): string | null {
+export function deadlines(jobs: readonly JobRow[]): string | null {
   if (jobs.every(({ deadline }) => deadline === undefined)) return null;
   const given = jobs.flatMap(({ deadline }, index) => {
     if (deadline === undefined) return [];

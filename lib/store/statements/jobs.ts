@@ -1,100 +1,77 @@
-import type { CancelOutcome, FailedFilter } from '../../contracts/queue.js';
-import type { JobErrorRecord, JobRecord, JobStatus } from '../../contracts/job.js';
+import type { CancelOutcome, FailedFilter, PendingFilter } from '../../contracts/queue.js';
 import { epochMs, instant, json, number, statement, text, type TextRow } from '../statement.js';
 
-/** What only a pending job has is not in the view. */
-const RECORD = /* sql */ `
-    select id, queue, kind, payload, status, priority, ${epochMs('run_at')} as run_at, attempts, max_attempts,
-           locked_by, dedupe_key, last_error, errors, meta, ${epochMs('created_at')} as created_at,
-           ${epochMs('finished_at')} as finished_at, result, deadline, cancel_requested_at, progress`;
-const PENDING = /* sql */ `
-      left join lateral (
-        select ${epochMs('deadline')} as deadline, ${epochMs('cancel_requested_at')} as cancel_requested_at,
-               (select value from pgqueue.job_progress p
-                 where p.job_id = jobs.id and p.lease_no = jobs.lease_no and jobs.locked_by is not null)
-                 as progress
-          from pgqueue.jobs where jobs.id = job.id) as pending on true`;
+const FAILED = /* sql */ `
+    from pgqueue.failed_jobs
+   where ($1::text is null or kind = $1)
+     and ($2::text is null or queue = $2)
+     and ($3::timestamptz is null or failed_at >= $3)
+     and ($4::timestamptz is null or failed_at < $4)`;
 
-function jobRecord(row: TextRow): JobRecord {
-  return {
-    id: text(row, 'id'),
-    queue: text(row, 'queue'),
-    kind: text(row, 'kind'),
-    payload: json(row, 'payload'),
-    status: text(row, 'status') as JobStatus,
-    priority: number(row, 'priority'),
-    runAt: instant(row, 'run_at') as Date,
-    attempts: number(row, 'attempts'),
-    maxAttempts: number(row, 'max_attempts'),
-    lockedBy: row.locked_by ?? null,
-    dedupeKey: row.dedupe_key ?? null,
-    lastError: row.last_error ?? null,
-    errors: (json(row, 'errors') as JobErrorRecord[] | null) ?? [],
-    meta: json(row, 'meta') as Record<string, unknown> | null,
-    createdAt: instant(row, 'created_at') as Date,
-    finishedAt: instant(row, 'finished_at'),
-    result: json(row, 'result'),
-    deadline: instant(row, 'deadline'),
-    cancelRequestedAt: instant(row, 'cancel_requested_at'),
-    progress: json(row, 'progress'),
-  };
-}
-
-/** One statement over the view: three would miss a job that moves between them. */
-export const getJob = statement<string, JobRecord>({
-  text: `${RECORD} from pgqueue.all_jobs as job ${PENDING} where id = $1::bigint`,
-  values: (id) => [id],
-  row: jobRecord,
-});
-
-/** A job, and whether its handler returned anything: JSON's null is a result, no value is none. */
-export interface FoundJob {
-  readonly job: JobRecord;
-  readonly hasResult: boolean;
-}
-
-/**
- * The same for several, each looked up by itself: by a list of 100 ids a day of history without statistics was
- * read as a whole. If ids were reset and an id stands for two jobs, the later one counts: it comes last, and a
- * pending one after those that have ended.
- */
-export const getJobs = statement<readonly string[], FoundJob>({
-  text: /* sql */ `
-    ${RECORD}
-      from unnest($1::bigint[]) as asked(asked_id)
-     cross join lateral (select * from pgqueue.all_jobs where id = asked_id offset 0) as job
-      ${PENDING}
-     order by job.finished_at nulls last`,
-  values: (ids) => [ids],
-  row: (row) => ({ job: jobRecord(row), hasResult: row.result !== null }),
-});
-
-/** Which of the ids are pending: what a wait asks again and again, by the primary key alone. */
-export const pendingIds = statement<readonly string[], string>({
-  text: 'select id from pgqueue.jobs where id = any ($1::bigint[])',
-  values: (ids) => [ids],
-  row: (row) => text(row, 'id'),
-});
+const failedValues = ({ kind, queue, failedAfter, failedBefore }: FailedFilter) => [
+  kind ?? null,
+  queue ?? null,
+  failedAfter?.toISOString() ?? null,
+  failedBefore?.toISOString() ?? null,
+];
 
 /** Ids of failed jobs after `after`, in order, so that a walk in batches ends although some stay. */
 export const failedIds = statement<{ filter: FailedFilter; after: string; limit: number }, string>({
-  text: /* sql */ `
-    select id from pgqueue.failed_jobs
-     where id > $1::bigint
-       and ($2::text is null or kind = $2)
-       and ($3::text is null or queue = $3)
-       and ($4::timestamptz is null or failed_at >= $4)
-       and ($5::timestamptz is null or failed_at < $5)
-     order by id limit $6::int`,
-  values: ({ filter, after, limit }) => [
-    after,
-    filter.kind ?? null,
-    filter.queue ?? null,
-    filter.failedAfter?.toISOString() ?? null,
-    filter.failedBefore?.toISOString() ?? null,
-    limit,
-  ],
+  text: `select id ${FAILED} and id > $5::bigint order by id limit $6::int`,
+  values: ({ filter, after, limit }) => [...failedValues(filter), after, limit],
   row: (row) => text(row, 'id'),
+});
+
+export const countFailed = statement<FailedFilter, number>({
+  text: `select count(*) as count ${FAILED}`,
+  values: failedValues,
+  row: (row) => number(row, 'count'),
+});
+
+/** Pending jobs that do not run. */
+const PENDING = /* sql */ `
+    from pgqueue.jobs
+   where locked_by is null
+     and ($1::text is null or kind = $1)
+     and ($2::text is null or queue = $2)
+     and ($3::timestamptz is null or created_at >= $3)
+     and ($4::timestamptz is null or created_at < $4)`;
+
+const pendingValues = ({ kind, queue, createdAfter, createdBefore }: PendingFilter) => [
+  kind ?? null,
+  queue ?? null,
+  createdAfter?.toISOString() ?? null,
+  createdBefore?.toISOString() ?? null,
+];
+
+/** The same of pending jobs. */
+export const pendingIds = statement<
+  { filter: PendingFilter; after: string; upto: string; limit: number },
+  string
+>({
+  text: `select id ${PENDING} and id > $5::bigint and id <= $6::bigint order by id limit $7::int`,
+  values: ({ filter, after, upto, limit }) => [...pendingValues(filter), after, upto, limit],
+  row: (row) => text(row, 'id'),
+});
+
+export const countPending = statement<PendingFilter, number>({
+  text: `select count(*) as count ${PENDING}`,
+  values: pendingValues,
+  row: (row) => number(row, 'count'),
+});
+
+/** The end of a walk that is to end although new jobs come. */
+export const lastJobId = statement<void, string>({
+  text: 'select coalesce(max(id), 0) as id from pgqueue.jobs',
+  values: () => [],
+  row: (row) => text(row, 'id'),
+});
+
+/** How many were cancelled, see migrations/0010-pause. */
+export const cancelMany = statement<readonly string[], number>({
+  text: 'select pgqueue.cancel_many_v1($1::bigint[]) as count',
+  values: (ids) => [ids],
+  row: (row) => number(row, 'count'),
 });
 
 /** See migrations/0006-by-hand. */
@@ -120,13 +97,19 @@ export const cancel = statement<string, CancelOutcome>({
   row: (row) => text(row, 'outcome') as CancelOutcome,
 });
 
-/** Rows of what is pending or failed, by status. History is not counted: it may be large. */
+/**
+ * Rows of what is pending or failed, by status; `waitsFor` is `resume` where a job of a paused kind is set aside.
+ * History is not counted: it may be large.
+ */
 export const countJobs = statement<
   void,
   { status: string; waitsFor: string | null; count: number }
 >({
   text: /* sql */ `
-    select status, waits_for, count(*) as count from pgqueue.jobs group by status, waits_for
+    select status, waits_for, count(*) as count
+      from (select status, case when waits_for = 'handler' and kind = any (pgqueue.paused_kinds())
+                             then 'resume' else waits_for end as waits_for from pgqueue.jobs) as j
+     group by status, waits_for
     union all
     select 'failed', null, count(*) from pgqueue.failed_jobs`,
   values: () => [],

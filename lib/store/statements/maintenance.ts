@@ -2,7 +2,7 @@ import { number, statement, text } from '../statement.js';
 
 /** The tasks of which exactly one process does each tick. */
 export type Task =
-  'history' | 'failed' | 'strays' | 'handlers' | 'slots' | 'deadlines' | 'progress';
+  'history' | 'failed' | 'strays' | 'handlers' | 'slots' | 'deadlines' | 'progress' | 'dedupe';
 
 /** Answers a row if the tick is ours: whoever moves `next_at` does the task. */
 export const takeTask = statement<{ task: Task; interval: number }, Task>({
@@ -40,5 +40,19 @@ export const deleteOverflow = statement<{ olderThan: number; limit: number }, nu
       returning 1)
     select count(*) as count from old`,
   values: ({ olderThan, limit }) => [olderThan, limit],
+  row: (row) => number(row, 'count'),
+});
+
+/** Deletes a bounded number of dedupe windows that are over, answers how many. */
+export const deleteDedupeWindows = statement<number, number>({
+  text: /* sql */ `
+    with old as (
+      delete from pgqueue.dedupe_windows where ctid = any (array(
+        select ctid from pgqueue.dedupe_windows
+         where until < clock_timestamp()
+         order by until limit $1::int for update skip locked))
+      returning 1)
+    select count(*) as count from old`,
+  values: (limit) => [limit],
   row: (row) => number(row, 'count'),
 });

@@ -85,12 +85,12 @@ export const retire = statement<{ worker: string; unsettled: readonly string[] }
   row: () => undefined,
 });
 
-/** Jobs that were set aside since no live worker handles them, or brought back. */
+/** Jobs that were set aside, since no live worker handles them or their kind is paused, or brought back. */
 export interface SortedRow {
   readonly queue: string;
   readonly kind: string;
   readonly jobs: number;
-  readonly outcome: 'set_aside' | 'brought_back';
+  readonly outcome: 'set_aside' | 'paused' | 'brought_back';
 }
 
 export const sortByHandler = statement<number, SortedRow>({

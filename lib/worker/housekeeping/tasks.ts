@@ -71,6 +71,11 @@ export function housekeepingTasks(
       interval: 60 * 60_000,
       run: () => inBatches(() => store.deleteProgress(BATCH)),
     },
+    {
+      task: 'dedupe',
+      interval: 10 * 60_000,
+      run: () => inBatches(() => store.deleteDedupeWindows(BATCH)),
+    },
   ];
 }
 
@@ -92,8 +97,10 @@ async function sortByHandler(store: JobStore, logger: Logger): Promise<void> {
 
 /** Rows moved either way: the limit of a batch holds for each. */
 function sums(rows: readonly SortedRow[]): number[] {
-  return (['set_aside', 'brought_back'] as const).map((way) =>
-    rows.reduce((sum, { jobs, outcome }) => (outcome === way ? sum + jobs : sum), 0),
+  return [true, false].map((isBack) =>
+    rows
+      .filter(({ outcome }) => (outcome === 'brought_back') === isBack)
+      .reduce((sum, { jobs }) => sum + jobs, 0),
   );
 }
 
