@@ -14,9 +14,11 @@ import { startTimer } from './contracts/timer.js';
 import { DEFAULT_INSTANCE } from './contracts/tokens.js';
 import { VERSION } from './contracts/version.js';
 import { QueueService } from './queue/queue.service.js';
+import { declaredSchedules } from './queue/schedule-draft.js';
 import { Database } from './store/database.js';
 import { isConnectionUnusable } from './store/errors.js';
 import { JobStore } from './store/job-store.js';
+import type { ScheduleRow } from './store/statements/schedules.js';
 import { checkSchema, migrate } from './store/migrator.js';
 import { drain } from './worker/drain.js';
 import { describeError } from './worker/error-record.js';
@@ -37,6 +39,7 @@ export class QueueRuntime {
   private readonly store: JobStore;
   private readonly logger: Logger;
   private handlers: HandlerTable = new Map();
+  private schedules: readonly ScheduleRow[] = [];
   private worker: Worker | undefined;
   private stopHooksCheck: () => void = () => {};
 
@@ -52,6 +55,7 @@ export class QueueRuntime {
       store: this.store,
       defaultsOf: (kind) => this.handlers.get(kind),
       drain: (bounds) => this.drain(bounds),
+      schedulesChanged: () => this.worker?.schedulesChanged(),
     });
   }
 
@@ -65,6 +69,7 @@ export class QueueRuntime {
   async prepare(handlers: HandlerTable): Promise<void> {
     this.handlers = handlers;
     try {
+      this.schedules = declaredSchedules(handlers);
       await this.prepareSchema();
     } catch (error) {
       await this.database.close();
@@ -78,7 +83,8 @@ export class QueueRuntime {
     if (worker === false) return this.logger.log('This process enqueues only (`worker: false`)');
     if (this.handlers.size === 0)
       return this.logger.log('There are no job handlers: nothing to work on');
-    this.worker = new Worker(this.store, this.handlers, this.workerSettings(worker), this.logger);
+    const settings = { ...this.workerSettings(worker), schedules: this.schedules };
+    this.worker = new Worker(this.store, this.handlers, settings, this.logger);
     this.logger.log(
       `Working on ${this.handlers.size} kinds in the queues ${this.worker.queueNames.join(', ')} (schema ${this.options.schema})`,
     );

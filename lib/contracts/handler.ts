@@ -1,6 +1,7 @@
 import type { BackoffOptions, RetryableRule } from './backoff.js';
 import type { Duration } from './duration.js';
 import type { JobContext } from './job.js';
+import type { JobScheduleOptions, ScheduleTimes } from './schedule.js';
 
 /** Options of `@JobHandler`. */
 export interface JobHandlerOptions {
@@ -27,6 +28,12 @@ export interface JobHandlerOptions {
   readonly globalEnhancers?: boolean | undefined;
 }
 
+/** One use of `@JobSchedule`, as it was given. */
+export interface DeclaredSchedule {
+  readonly times: ScheduleTimes;
+  readonly options: JobScheduleOptions;
+}
+
 /** A handler as the worker sees it: a plain function with every setting resolved. */
 export interface RegisteredHandler {
   readonly kind: string;
@@ -39,6 +46,8 @@ export interface RegisteredHandler {
   readonly timeout: number | undefined;
   readonly keepDone: boolean;
   readonly retryable: RetryableRule;
+  /** What `@JobSchedule` said of it, unchecked. */
+  readonly schedules?: readonly DeclaredSchedule[];
   /** `Class.method`, for messages. */
   readonly origin: string;
   /** Runs the method with everything that Nest binds to it; resolves to what it returned. */

@@ -1,6 +1,6 @@
-import { PgQueueError } from '../contracts/errors.js';
 import type { JobHandlerOptions } from '../contracts/handler.js';
 import type { JobKind } from '../contracts/job.js';
+import { declaredMethod, type DeclaredMethod } from './declared-method.js';
 import { CurrentJob, JobPayload } from './job-parameters.decorator.js';
 import { addHandler, ownParameters, PAYLOAD_PARAMETER } from './metadata.js';
 
@@ -23,35 +23,10 @@ import { addHandler, ownParameters, PAYLOAD_PARAMETER } from './metadata.js';
  */
 export function JobHandler(kind: JobKind, options: JobHandlerOptions = {}): MethodDecorator {
   return (target, method, descriptor) => {
-    const declared = declaredMethod(kind, target, method, descriptor);
+    const declared = declaredMethod(`@JobHandler('${String(kind)}')`, target, method, descriptor);
     addDefaultParameters(target, declared);
     addHandler(target, declared.name, declared.function, { kind, options });
   };
-}
-
-interface DeclaredMethod {
-  readonly name: string;
-  // oxlint-disable-next-line typescript/no-unsafe-function-type -- any method can be decorated
-  readonly function: Function;
-}
-
-function declaredMethod(
-  kind: string,
-  target: object,
-  name: string | symbol,
-  descriptor: PropertyDescriptor | undefined,
-): DeclaredMethod {
-  const isStatic = typeof target === 'function';
-  const className = isStatic ? target.name : target.constructor.name;
-  const fail = (what: string) =>
-    new PgQueueError(
-      'INVALID_HANDLER',
-      `@JobHandler('${String(kind)}') is on ${className}.${String(name)}, ${what}. Put it on a method of an instance that has a plain name.`,
-    );
-  if (isStatic) throw fail('a static member that no provider has');
-  if (typeof name === 'symbol') throw fail('which is named by a symbol');
-  if (typeof descriptor?.value !== 'function') throw fail('which is a property and no method');
-  return { name, function: descriptor.value };
 }
 
 /** Without metadata for a parameter Nest runs no pipes over it, and calls the method without it. */

@@ -1,7 +1,10 @@
-import type { JobHandlerOptions } from '../contracts/handler.js';
+import type { DeclaredSchedule, JobHandlerOptions } from '../contracts/handler.js';
 
 /** Under this key stands what `@JobHandler` said; a fixed string, so that two copies of the package agree. */
 const HANDLERS_KEY = 'nestjs-pg-queue:handlers';
+
+/** The same of `@JobSchedule`. */
+const SCHEDULES_KEY = 'nestjs-pg-queue:schedules';
 
 /**
  * Nest's own key for the parameters of a handler. Under any other key Nest would not make instances of
@@ -59,6 +62,31 @@ export function handlersOf(
   return (
     (Reflect.getOwnMetadata(HANDLERS_KEY, prototype, method) as HandlerMetadata[] | undefined) ??
     (Reflect.getOwnMetadata(HANDLERS_KEY, declared) as HandlerMetadata[] | undefined) ??
+    []
+  );
+}
+
+/** Adds a schedule to a method, kept as its handlers are. */
+export function addSchedule(
+  prototype: object,
+  method: string,
+  declared: object,
+  schedule: DeclaredSchedule,
+): void {
+  const schedules = [...schedulesOf(prototype, method, declared), schedule];
+  Reflect.defineMetadata(SCHEDULES_KEY, schedules, prototype, method);
+  Reflect.defineMetadata(SCHEDULES_KEY, schedules, declared);
+}
+
+/** What `@JobSchedule` said about the method that `prototype` itself (not its parent) declares. */
+export function schedulesOf(
+  prototype: object,
+  method: string,
+  declared: object,
+): readonly DeclaredSchedule[] {
+  return (
+    (Reflect.getOwnMetadata(SCHEDULES_KEY, prototype, method) as DeclaredSchedule[] | undefined) ??
+    (Reflect.getOwnMetadata(SCHEDULES_KEY, declared) as DeclaredSchedule[] | undefined) ??
     []
   );
 }

@@ -14,6 +14,7 @@ import type { QueueTransaction, TransactionHandle } from '../contracts/transacti
 import type { JobStore } from '../store/job-store.js';
 import type { EnqueuedRow, JobRow } from '../store/statements/enqueue-many.js';
 import { EnqueueBatcher } from './enqueue-batcher.js';
+import { QueueSchedules } from './schedules.js';
 import { checkedFilter, checkedId, checkedOptions } from './arguments.js';
 import {
   checkedList,
@@ -32,11 +33,16 @@ export interface QueueServicePorts {
   /** What this application's handler of a kind says about its jobs, if it has one. */
   readonly defaultsOf: (kind: string) => KindDefaults | undefined;
   readonly drain: (options: DrainOptions) => Promise<DrainResult>;
+  /** See {@link QueueSchedules}. */
+  readonly schedulesChanged: () => void;
 }
 
 /** Enqueues jobs and looks after them. Inject it anywhere; a named instance with `@InjectQueue('name')`. */
 @Injectable()
 export class QueueService {
+  /** Jobs at fixed times: what `@JobSchedule` declares, and what is created here. */
+  readonly schedules: QueueSchedules;
+
   private readonly batcher: EnqueueBatcher;
 
   /** @internal */
@@ -44,6 +50,11 @@ export class QueueService {
     this.batcher = new EnqueueBatcher((jobs, lockTimeout) =>
       ports.store.enqueueMany(jobs, { lockTimeout }),
     );
+    this.schedules = new QueueSchedules({
+      store: ports.store,
+      defaultsOf: ports.defaultsOf,
+      changed: ports.schedulesChanged,
+    });
   }
 
   /**

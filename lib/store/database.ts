@@ -6,8 +6,8 @@ import { Connections } from './connections.js';
 import { forSchema } from './sql.js';
 import type { Statement, TextRow } from './statement.js';
 
-/** Exchange, heartbeat, rescue and housekeeping have at most one statement each on its way. */
-const ENGINE_CONNECTIONS = 4;
+/** Exchange, heartbeat, rescue, housekeeping and schedules have at most one statement each on its way. */
+const ENGINE_CONNECTIONS = 5;
 
 /** How long what is on its way may take at the end: the worker has stopped; a request may be finishing. */
 const CLOSE_LIMIT_MS = { engine: 300, callers: 5_000 } as const;

@@ -1,5 +1,6 @@
 import type { JobRecord } from '../contracts/job.js';
 import type { CancelOutcome, FailedFilter } from '../contracts/queue.js';
+import type { ScheduleRecord } from '../contracts/schedule.js';
 import type { TransactionHandle } from '../contracts/transaction.js';
 import type { Database } from './database.js';
 import { errorCode } from './errors.js';
@@ -15,6 +16,22 @@ import {
   type RetriedRow,
 } from './statements/jobs.js';
 import { deleteFailed, deleteOverflow, takeTask, type Task } from './statements/maintenance.js';
+import {
+  createSchedule,
+  declareSchedules,
+  dueSchedules,
+  fireSchedules,
+  listSchedules,
+  pauseSchedule,
+  removeSchedule,
+  runSchedule,
+  updateSchedule,
+  type DueSchedules,
+  type FiredRow,
+  type FirePlan,
+  type ScheduleRow,
+  type ScheduleRowChanges,
+} from './statements/schedules.js';
 import {
   declareDead,
   heartbeat,
@@ -68,6 +85,37 @@ export class JobStore {
     return this.database.callers.run(countJobs, undefined);
   }
 
+  /** Whether it was made: the name may be taken. */
+  async createSchedule(schedule: ScheduleRow): Promise<boolean> {
+    return (await this.database.callers.run(createSchedule, schedule)).length > 0;
+  }
+
+  /** undefined if there is none. */
+  async updateSchedule(
+    name: string,
+    changes: ScheduleRowChanges,
+  ): Promise<{ isDeclared: boolean } | undefined> {
+    return (await this.database.callers.run(updateSchedule, { name, changes }))[0];
+  }
+
+  /** Whether there is one. */
+  async pauseSchedule(name: string, isPaused: boolean): Promise<boolean> {
+    return (await this.database.callers.run(pauseSchedule, { name, isPaused })).length > 0;
+  }
+
+  /** undefined if there was none. */
+  async removeSchedule(name: string): Promise<{ isRemoved: boolean } | undefined> {
+    return (await this.database.callers.run(removeSchedule, name))[0];
+  }
+
+  async runSchedule(name: string): Promise<string | null> {
+    return only(await this.database.callers.run(runSchedule, name));
+  }
+
+  listSchedules(): Promise<ScheduleRecord[]> {
+    return this.database.callers.run(listSchedules, undefined);
+  }
+
   // --- for the worker: on the engine's connections; `limit` in milliseconds
 
   exchange(request: ExchangeRequest, limit: number): Promise<ExchangeRow[]> {
@@ -113,6 +161,23 @@ export class JobStore {
 
   sortByHandler(limit: number): Promise<SortedRow[]> {
     return this.database.engine.run(sortByHandler, limit);
+  }
+
+  /** Answers the names of those that were made by hand, and so are not declared. */
+  declareSchedules(
+    worker: string,
+    age: number,
+    schedules: readonly ScheduleRow[],
+  ): Promise<string[]> {
+    return this.database.engine.run(declareSchedules, { worker, age, schedules });
+  }
+
+  async dueSchedules(limit: number): Promise<DueSchedules> {
+    return only(await this.database.engine.run(dueSchedules, limit));
+  }
+
+  fireSchedules(plans: readonly FirePlan[]): Promise<FiredRow[]> {
+    return this.database.engine.run(fireSchedules, plans);
   }
 
   /** Whether this process is the one that does the task now. */

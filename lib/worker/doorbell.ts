@@ -32,11 +32,14 @@ export class Doorbell {
     private readonly queues: readonly string[],
     private readonly ring: () => void,
     private readonly logger: Logger,
+    /** Schedules may have changed. */
+    private readonly schedulesChanged: () => void = ignore,
   ) {
     const served = new Set(queues);
     this.listener = new Listener(database, {
       ring: (queue) => {
         if (served.has(queue)) this.rang();
+        if (queue === '') this.schedulesChanged();
       },
       up: (isBack) => this.up(isBack),
       down: (error) => this.down(error),
@@ -116,6 +119,7 @@ export class Doorbell {
     this.become('awake');
     if (isBack) this.logger.debug('The listener is back');
     this.ring();
+    this.schedulesChanged();
   }
 
   private down(error: unknown): void {

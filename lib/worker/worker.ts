@@ -6,6 +6,7 @@ import { DEFAULTS } from '../contracts/resolve-options.js';
 import { within } from '../contracts/within.js';
 import type { JobStore } from '../store/job-store.js';
 import type { ClaimedJob, Lane } from '../store/statements/exchange.js';
+import type { ScheduleRow } from '../store/statements/schedules.js';
 import type { WorkerRow } from '../store/statements/workers.js';
 import { Doorbell } from './doorbell.js';
 import type { ExchangeHost, Turn } from './exchange-host.js';
@@ -17,6 +18,7 @@ import { housekeepingTasks, type Retention } from './housekeeping/tasks.js';
 import type { Lease } from './lease.js';
 import { LeaseKeeper, type LeaseKeeperEvents } from './lease-keeper.js';
 import { Poll } from './poll.js';
+import { Scheduler } from './scheduler.js';
 
 /** How long handlers may take to react to their aborted signal when the grace time is over. */
 const ABORT_GRACE_MS = 300;
@@ -27,6 +29,8 @@ export interface WorkerSettings extends ResolvedWorkerOptions, Retention {
   readonly listen: boolean;
   /** Of this package, shown in `workers.version`. */
   readonly version: string;
+  /** What this application's code declares; undefined = this worker fires no schedules. */
+  readonly schedules?: readonly ScheduleRow[];
   /** Claims no more than this many jobs in all; undefined = no bound. */
   readonly budget?: number;
 }
@@ -41,6 +45,7 @@ export class Worker implements ExchangeHost {
   private readonly jobs: HeldJobs;
   private readonly loop: ExchangeLoop;
   private readonly doorbell: Doorbell | undefined;
+  private readonly scheduler: Scheduler | undefined;
   private readonly poll: Poll;
   private readonly rescue: Rescue;
   private readonly housekeeping: Housekeeping;
@@ -72,9 +77,13 @@ export class Worker implements ExchangeHost {
     this.rescue = new Rescue(store, logger);
     const tasks = housekeepingTasks(store, this.rescue, settings, logger);
     this.housekeeping = new Housekeeping(store, tasks, logger);
+    const ring = () => this.loop.ring();
+    if (settings.schedules) {
+      this.scheduler = new Scheduler(store, settings.schedules, ring, logger);
+    }
     if (settings.listen) {
-      const ring = () => this.loop.ring();
-      this.doorbell = new Doorbell(store.database, this.queueNames, ring, logger);
+      const changed = () => this.schedulesChanged();
+      this.doorbell = new Doorbell(store.database, this.queueNames, ring, logger, changed);
     }
   }
 
@@ -93,6 +102,11 @@ export class Worker implements ExchangeHost {
       this.whenIdle.push(resolve);
       this.loop.ring();
     });
+  }
+
+  /** Schedules may have changed: those that are due now are not waited for. */
+  schedulesChanged(): void {
+    this.scheduler?.ring();
   }
 
   /** The queues that are served. */
@@ -133,7 +147,12 @@ export class Worker implements ExchangeHost {
 
   private async drain(): Promise<void> {
     this.state = 'draining';
-    const helpers = Promise.all([this.started, this.housekeeping.stop(), this.doorbell?.stop()]);
+    const helpers = Promise.all([
+      this.started,
+      this.housekeeping.stop(),
+      this.scheduler?.stop(),
+      this.doorbell?.stop(),
+    ]);
     if (this.started) {
       this.jobs.close();
       if (this.jobs.size > 0) {
@@ -226,6 +245,8 @@ export class Worker implements ExchangeHost {
     return {
       begun: () => {
         this.loop.resume();
+        const { current } = this.leases;
+        if (current) this.scheduler?.begin(current.workerId);
         // Between two lives nobody may have handled its kinds, and their jobs were set aside.
         this.broughtBack = this.housekeeping.now('handlers');
       },

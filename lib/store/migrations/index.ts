@@ -4,6 +4,8 @@ import { settle } from './0003-settle.js';
 import { exchange } from './0004-exchange.js';
 import { leases } from './0005-leases.js';
 import { byHand } from './0006-by-hand.js';
+import { schedulesFire } from './0007-schedules-fire.js';
+import { schedules } from './0007-schedules.js';
 
 /** One step of the schema. Its text is valid SQL for the default schema. */
 export interface Migration {
@@ -20,4 +22,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 4, name: 'exchange', sql: exchange },
   { version: 5, name: 'leases', sql: leases },
   { version: 6, name: 'by-hand', sql: byHand },
+  { version: 7, name: 'schedules', sql: schedules + schedulesFire },
 ];
