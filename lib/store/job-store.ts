@@ -172,8 +172,8 @@ export class JobStore {
     return this.database.engine.run(declareSchedules, { worker, age, schedules });
   }
 
-  async dueSchedules(limit: number): Promise<DueSchedules> {
-    return only(await this.database.engine.run(dueSchedules, limit));
+  async dueSchedules(limit: number): Promise<DueSchedules | undefined> {
+    return (await this.database.engine.run(dueSchedules, limit))[0];
   }
 
   fireSchedules(plans: readonly FirePlan[]): Promise<FiredRow[]> {

@@ -156,7 +156,7 @@ create table pgqueue.schedule_declarations (
   starts_at timestamp with time zone,
   ends_at timestamp with time zone,
   catch_up text not null,
-  constraint schedule_declarations_pkey PRIMARY KEY (worker, name)
+  constraint schedule_declarations_pkey PRIMARY KEY (name, worker)
 );
 comment on column pgqueue.schedule_declarations.declared_at is 'When the process began: the newest live one counts.';
 
@@ -489,13 +489,14 @@ AS $function$
 $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.due_schedules_v1(p_limit integer)
- RETURNS TABLE(now_ms double precision, next_in double precision, due jsonb)
+ RETURNS TABLE(due_ms double precision, due_in double precision, due jsonb)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 #variable_conflict use_column
 declare
   v_now timestamptz;
+  v_due timestamptz;
 begin
   -- Looked at without the lock, changed by a later statement under it: between the two, code that is newer may
   -- have come.
@@ -505,7 +506,12 @@ begin
   end if;
 
   v_now := clock_timestamp();
-  now_ms := 1000 * extract(epoch from v_now);
+  v_due := (
+    select greatest(min(coalesce(s.next_at, v_now)), v_now) from "pgqueue".schedules s
+     where s.paused_at is null and (s.next_at is null or isfinite(s.next_at))
+       and (not s.declared or exists (select from "pgqueue".schedules_in_code c where c.name = s.name)));
+  due_ms := 1000 * extract(epoch from v_due);
+  due_in := 1000 * extract(epoch from v_due - v_now);
   due := (
     select coalesce(jsonb_agg(jsonb_build_object(
              'name', s.name, 'turn', s.turn, 'kind', s.kind, 'queue', s.queue, 'cron', s.cron,
@@ -517,14 +523,9 @@ begin
                                  where w.dead_at is null and s.queue = any (w.queues) and s.kind = any (w.kinds)))
              order by s.next_at nulls first, s.name), '[]')
       from (select s.* from "pgqueue".schedules s
-             where s.paused_at is null and (s.next_at is null or s.next_at <= v_now)
+             where s.paused_at is null and (s.next_at is null or s.next_at <= v_due)
                and (not s.declared or exists (select from "pgqueue".schedules_in_code c where c.name = s.name))
              order by s.next_at nulls first, s.name limit p_limit) s);
-  next_in := (
-    select 1000 * extract(epoch from least(min(s.next_at), v_now + interval '1 day') - v_now)
-      from "pgqueue".schedules s
-     where s.paused_at is null and s.next_at > v_now and isfinite(s.next_at)
-       and (not s.declared or exists (select from "pgqueue".schedules_in_code c where c.name = s.name)));
   return next;
 end $function$;
 
@@ -886,7 +887,10 @@ begin
     -- A later statement sees what whoever had the lock before us left.
     select * into s from "pgqueue".schedules where schedules.name = p.name;
     v_now := clock_timestamp();
-    if s.turn <> p.turn or s.paused_at is not null then
+    if s.turn <> p.turn or s.paused_at is not null
+       or (s.declared and not exists (select from "pgqueue".schedules_in_code c where c.name = p.name))
+       or exists (select from "pgqueue".schedules_to_follow f where f.name = p.name)
+    then
       outcome := 'passed';
     elsif exists (select from unnest(p.slots) as t(ms) where to_timestamp(ms / 1000) > v_now) then
       outcome := 'early';

@@ -17,12 +17,12 @@ const BATCH = 200;
 const LOOK_EVERY_MS = 15_000;
 /** What is wrong with a schedule is looked at again, and told of again, this often. */
 const TRY_AGAIN_MS = 15_000;
-/** Somebody has the row of a schedule locked. */
-const BUSY_MS = 250;
+/** Somebody has the row of a schedule locked, mostly to fire it. */
+const STUCK_MS = { first: 5, most: 250 };
 
 /**
- * Fires schedules. Every worker sleeps until the next slot, then plans what is due and sends the plans; the
- * row of each schedule decides whose plan counts.
+ * Fires schedules. Every worker plans what is due next, sleeps until then, and sends the plans; the row of each
+ * schedule decides whose plan counts.
  */
 export class Scheduler {
   private readonly wakeup = new Wakeup();
@@ -30,7 +30,10 @@ export class Scheduler {
   private undeclaredTo: string | undefined;
   private running: Promise<void> | undefined;
   private stopped = false;
+  /** What is due when the wait that follows is over: planned before, so that it has only to be sent. */
+  private ahead: readonly FirePlan[] | undefined;
   private failures = 0;
+  private stuck = 0;
 
   constructor(
     private readonly store: JobStore,
@@ -63,15 +66,18 @@ export class Scheduler {
   private async run(): Promise<void> {
     while (!this.stopped) {
       this.wakeup.within(await this.turn());
-      await this.wakeup.wait();
+      const isRung = await this.wakeup.wait();
+      if (isRung) this.ahead = undefined;
     }
   }
 
   /** Milliseconds until the next one. Never rejects. */
   private async turn(): Promise<number> {
     try {
+      const plans = this.ahead;
+      this.ahead = undefined;
       await this.declare();
-      const wait = await this.pass();
+      const wait = plans ? await this.fire(plans) : await this.look();
       this.failures = 0;
       return wait;
     } catch (error) {
@@ -96,16 +102,24 @@ export class Scheduler {
     if (this.undeclaredTo === worker) this.undeclaredTo = undefined;
   }
 
-  private async pass(): Promise<number> {
-    const { now, nextIn = Infinity, due } = await this.store.dueSchedules(BATCH);
-    const rest = Math.min(nextIn, LOOK_EVERY_MS);
-    if (due.length === 0 || this.stopped) return rest;
-    const plans = due.map((schedule) => firePlan(schedule, now));
+  private async look(): Promise<number> {
+    const found = await this.store.dueSchedules(BATCH);
+    if (found === undefined || found.dueIn > LOOK_EVERY_MS || this.stopped) return LOOK_EVERY_MS;
+    const { dueIn, dueAt, due } = found;
+    const plans = due.map((schedule) => firePlan(schedule, dueAt));
+    if (dueIn <= 0) return this.fire(plans);
+    // Whatever is wrong with one now may be right by then: that one is looked at again.
+    this.ahead = plans.filter(({ problem }) => problem === undefined);
+    return dueIn;
+  }
+
+  private async fire(plans: readonly FirePlan[]): Promise<number> {
     const rows = await this.store.fireSchedules(plans);
     for (const row of rows) this.tell(row, plans);
     if (rows.some(({ fired }) => fired > 0)) this.fired();
-    const isStuck = rows.every(({ outcome }) => outcome === 'busy' || outcome === 'early');
-    return isStuck ? Math.min(rest, BUSY_MS) : 0;
+    const isStuck = rows.some(({ outcome }) => outcome === 'busy' || outcome === 'early');
+    this.stuck = isStuck ? this.stuck + 1 : 0;
+    return isStuck ? Math.min(STUCK_MS.first * 2 ** this.stuck, STUCK_MS.most) : 0;
   }
 
   /** By the process whose plan counted, so once for all of them. */
@@ -123,7 +137,7 @@ export class Scheduler {
 }
 
 /** One schedule's trouble is not another's. */
-function firePlan(schedule: DueSchedule, now: number): FirePlan {
+function firePlan(schedule: DueSchedule, at: number): FirePlan {
   const { name, turn, kind, queue, isHandled } = schedule;
   const unable = (problem: string): FirePlan => ({
     name,
@@ -135,7 +149,7 @@ function firePlan(schedule: DueSchedule, now: number): FirePlan {
     problem,
   });
   try {
-    const plan = planOf(schedule, now);
+    const plan = planOf(schedule, at);
     if (isHandled) return { name, turn, ...plan };
   } catch (error) {
     return unable(describeError(error).message);

@@ -20,7 +20,7 @@ describe('B49: a slot that is further away than a timer can be', () => {
       declareSchedules: async () => [],
       dueSchedules: async () => {
         looks += 1;
-        return { now: 0, nextIn: 60 * DAY, due: [] };
+        return { dueAt: 60 * DAY, dueIn: 60 * DAY, due: [] };
       },
       fireSchedules: async () => {
         fires += 1;
@@ -50,7 +50,7 @@ describe('a look that fails', () => {
         if (failures-- > 0) throw Object.assign(new Error('gone'), { code: 'ECONNRESET' });
         return [];
       },
-      dueSchedules: async () => ({ now: 0, nextIn: undefined, due: [] }),
+      dueSchedules: async () => undefined,
     };
     const scheduler = new Scheduler(store as JobStore, [], () => {}, new Logger());
     scheduler.begin('worker');

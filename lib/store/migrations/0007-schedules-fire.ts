@@ -1,13 +1,14 @@
 /** How one process of all fires each slot of a schedule. */
 export const schedulesFire = /* sql */ `
--- What is due: a list of schedules as a worker's plan needs them, with the database's time, and the milliseconds
--- until the next one. handled = a live worker handles the kind.
+-- What is due, or else what will be due next: a list of schedules as a worker's plans need them, the instant to
+-- plan for, and the milliseconds until then; null if there are none. handled = a live worker handles the kind.
 create function pgqueue.due_schedules_v1(p_limit int)
-returns table (now_ms double precision, next_in double precision, due jsonb)
+returns table (due_ms double precision, due_in double precision, due jsonb)
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
 #variable_conflict use_column
 declare
   v_now timestamptz;
+  v_due timestamptz;
 begin
   -- Looked at without the lock, changed by a later statement under it: between the two, code that is newer may
   -- have come.
@@ -17,7 +18,12 @@ begin
   end if;
 
   v_now := clock_timestamp();
-  now_ms := 1000 * extract(epoch from v_now);
+  v_due := (
+    select greatest(min(coalesce(s.next_at, v_now)), v_now) from pgqueue.schedules s
+     where s.paused_at is null and (s.next_at is null or isfinite(s.next_at))
+       and (not s.declared or exists (select from pgqueue.schedules_in_code c where c.name = s.name)));
+  due_ms := 1000 * extract(epoch from v_due);
+  due_in := 1000 * extract(epoch from v_due - v_now);
   due := (
     select coalesce(jsonb_agg(jsonb_build_object(
              'name', s.name, 'turn', s.turn, 'kind', s.kind, 'queue', s.queue, 'cron', s.cron,
@@ -29,14 +35,9 @@ begin
                                  where w.dead_at is null and s.queue = any (w.queues) and s.kind = any (w.kinds)))
              order by s.next_at nulls first, s.name), '[]')
       from (select s.* from pgqueue.schedules s
-             where s.paused_at is null and (s.next_at is null or s.next_at <= v_now)
+             where s.paused_at is null and (s.next_at is null or s.next_at <= v_due)
                and (not s.declared or exists (select from pgqueue.schedules_in_code c where c.name = s.name))
              order by s.next_at nulls first, s.name limit p_limit) s);
-  next_in := (
-    select 1000 * extract(epoch from least(min(s.next_at), v_now + interval '1 day') - v_now)
-      from pgqueue.schedules s
-     where s.paused_at is null and s.next_at > v_now and isfinite(s.next_at)
-       and (not s.declared or exists (select from pgqueue.schedules_in_code c where c.name = s.name)));
   return next;
 end $fn$;
 
@@ -44,7 +45,8 @@ end $fn$;
 -- Each stands alone. handled_to null = as it was; next_at null = never; again_ms, if given, is how long to wait
 -- in place of it. outcome:
 --   planned   done: fired is the number of jobs made
---   passed    another process did it, or somebody changed the schedule: nothing was done
+--   passed    another process did it, somebody changed the schedule, or code does not say so any more: nothing
+--             was done
 --   busy      somebody has the row locked: look again
 --   early     a slot lies ahead by the database's clock: look again
 --   refused:  what the database said to the jobs; the schedule is tried again later
@@ -74,7 +76,10 @@ begin
     -- A later statement sees what whoever had the lock before us left.
     select * into s from pgqueue.schedules where schedules.name = p.name;
     v_now := clock_timestamp();
-    if s.turn <> p.turn or s.paused_at is not null then
+    if s.turn <> p.turn or s.paused_at is not null
+       or (s.declared and not exists (select from pgqueue.schedules_in_code c where c.name = p.name))
+       or exists (select from pgqueue.schedules_to_follow f where f.name = p.name)
+    then
       outcome := 'passed';
     elsif exists (select from unnest(p.slots) as t(ms) where to_timestamp(ms / 1000) > v_now) then
       outcome := 'early';

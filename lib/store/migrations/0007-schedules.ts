@@ -56,7 +56,7 @@ create table pgqueue.schedule_declarations (
   starts_at    timestamptz,
   ends_at      timestamptz,
   catch_up     text not null,
-  primary key (worker, name)
+  primary key (name, worker)
 );
 comment on column pgqueue.schedule_declarations.declared_at is 'When the process began: the newest live one counts.';
 

@@ -40,10 +40,10 @@ export interface DueSchedule {
 }
 
 export interface DueSchedules {
-  /** The database's time, in milliseconds. */
-  readonly now: number;
-  /** Milliseconds until the next one; undefined if there is none. */
-  readonly nextIn: number | undefined;
+  /** When they are due, the database's time if they are now; in milliseconds. */
+  readonly dueAt: number;
+  /** Milliseconds until then. */
+  readonly dueIn: number;
   readonly due: readonly DueSchedule[];
 }
 
@@ -78,14 +78,18 @@ export const declareSchedules = statement<
   row: (row) => text(row, 'name'),
 });
 
-export const dueSchedules = statement<number, DueSchedules>({
-  text: 'select now_ms, next_in, due from pgqueue.due_schedules_v1($1::int)',
+/** undefined if there are none. */
+export const dueSchedules = statement<number, DueSchedules | undefined>({
+  text: 'select due_ms, due_in, due from pgqueue.due_schedules_v1($1::int)',
   values: (limit) => [limit],
-  row: (row) => ({
-    now: Math.floor(number(row, 'now_ms')),
-    nextIn: row.next_in === null ? undefined : number(row, 'next_in'),
-    due: (json(row, 'due') as DueRow[]).map(dueSchedule),
-  }),
+  row: (row) =>
+    row.due_in === null
+      ? undefined
+      : {
+          dueAt: Math.floor(number(row, 'due_ms')),
+          dueIn: number(row, 'due_in'),
+          due: (json(row, 'due') as DueRow[]).map(dueSchedule),
+        },
 });
 
 export const fireSchedules = statement<readonly FirePlan[], FiredRow>({
