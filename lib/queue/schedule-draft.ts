@@ -4,7 +4,6 @@ import { InvalidJobError, PgQueueError } from '../contracts/errors.js';
 import type { DeclaredSchedule, HandlerTable } from '../contracts/handler.js';
 import type {
   CatchUp,
-  JobScheduleOptions,
   NewSchedule,
   ScheduleChanges,
   ScheduleOptions,
@@ -118,7 +117,7 @@ function draftDeclared(
 ): ScheduleRow {
   known(times, TIMES_NAMES);
   known(options, ['name', 'kind', ...OPTION_NAMES]);
-  const { name = kind, ...rest } = options as JobScheduleOptions;
+  const { name = kind, ...rest } = options;
   return draftSchedule({ ...rest, ...times, name, kind }, (k) => handlers.get(k));
 }
 

@@ -26,7 +26,7 @@ export class QueueSchedules {
    * @throws PgQueueError `SCHEDULE_EXISTS` if there is one of that name, declared or not
    */
   async create<K extends JobKind>(schedule: NewSchedule<K>): Promise<void> {
-    const row = draftSchedule(schedule as NewSchedule, this.ports.defaultsOf);
+    const row = draftSchedule(schedule, this.ports.defaultsOf);
     if (!(await this.ports.store.createSchedule(row))) {
       throw new PgQueueError(
         'SCHEDULE_EXISTS',

@@ -47,7 +47,7 @@ export function everySlots(every: number, anchor: number): Slots {
  * times of day: each stands for one instant (see {@link instantOf}), so that it neither fails nor doubles.
  */
 export function cronSlots(pattern: string, zone: string): Slots {
-  if (!isZone(zone)) throw new Error(`the time zone '${zone}' is not known`);
+  if (!isZone(zone)) throw new Error(`the time zone '${String(zone)}' is not known`);
   const calendar = new Calendar(pattern);
   return {
     next: (after) =>

@@ -381,6 +381,47 @@ describe('queue.schedules', () => {
   });
 });
 
+it('the example of docs/schedules.md', async () => {
+  const sent: unknown[] = [];
+  @Injectable()
+  class Reports {
+    private readonly mail = { send: async (...what: unknown[]) => void sent.push(what) };
+
+    @JobHandler('nightly_report')
+    @JobSchedule('0 3 * * *', { timeZone: 'Europe/Madrid', payload: { format: 'pdf' } })
+    async send(payload: { format: string }, job: JobContext) {
+      await this.mail.send(payload.format, job.slot); // 03:00 of that night, however late this runs
+    }
+
+    @JobHandler('sync')
+    sync(payload: { customer: number }) {
+      sent.push(payload);
+    }
+  }
+  const app = await startWith([Reports]);
+  await planned(app, 'nightly_report');
+  await missSince(app, 'nightly_report', `clock_timestamp() - interval '2 days'`);
+  await eventually(() => expect(sent).toEqual([['pdf', expect.any(Date)]]));
+  const [[, slot]] = sent as [[string, Date]];
+  expect(slot.toLocaleTimeString('en-GB', { timeZone: 'Europe/Madrid' })).toBe('03:00:00');
+
+  const { queue } = app;
+  await queue.schedules.create({
+    name: 'sync 42',
+    kind: 'sync',
+    every: '5m',
+    payload: { customer: 42 },
+  });
+  await queue.schedules.update('sync 42', { every: '1m' });
+  await queue.schedules.pause('sync 42');
+  await queue.schedules.resume('sync 42');
+  const { id } = await queue.schedules.runNow('sync 42');
+  await eventually(async () => expect(await app.status(id)).toBe('done'));
+  expect(sent.at(-1)).toEqual({ customer: 42 });
+  await queue.schedules.remove('sync 42');
+  expect((await queue.schedules.list()).map(({ name }) => name)).toEqual(['nightly_report']);
+});
+
 it('B49: a slot and a job in sixty days: no warning of a timer, no run', async () => {
   const warnings: string[] = [];
   const note = (warning: Error) => void warnings.push(warning.name);

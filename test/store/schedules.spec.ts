@@ -282,6 +282,19 @@ describe('B53: what code declares', () => {
     expect(await due()).toEqual(['by hand']);
   });
 
+  test('a plan from when it was still declared does nothing', async () => {
+    const worker = await declare(a, [other]);
+    const slot = await thisMinute();
+    await a.query(
+      `update pgqueue.schedules set handled_to = date_trunc('minute', clock_timestamp()) - interval '1 s'`,
+    );
+    const plan = await planFor(slot, { name: 'B' });
+    await t.observer.query('update pgqueue.workers set dead_at = now()');
+    expect(await b.run(fireSchedules, [plan])).toMatchObject([{ outcome: 'passed', fired: 0 }]);
+    await t.observer.query('update pgqueue.workers set dead_at = null where id = $1', [worker]);
+    expect(await b.run(fireSchedules, [plan])).toMatchObject([{ outcome: 'planned', fired: 1 }]);
+  });
+
   test('when the newest process is gone, what the next one says counts again', async () => {
     await declare(a, [old]);
     const second = await declare(b, [newer]);
