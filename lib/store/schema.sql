@@ -474,7 +474,11 @@ begin
     on conflict do nothing;
   perform "pgqueue".follow_declarations_v1();
   -- This worker may handle what nobody did.
-  update "pgqueue".schedules set next_at = null where problem is not null;
+  update "pgqueue".schedules set next_at = null where name = any (array(
+    select s.name from "pgqueue".schedules s where s.problem is not null for update skip locked));
+  delete from "pgqueue".schedule_slots o
+   where o.fired_at < clock_timestamp() - interval '1 day'
+     and not exists (select from "pgqueue".schedules s where s.name = o.schedule);
   return query
     select s.name from "pgqueue".schedules s join "pgqueue".schedule_declarations d on d.name = s.name
      where d.worker = p_worker and not s.declared order by s.name;
@@ -912,7 +916,7 @@ begin
           get diagnostics fired = row_count;
           -- The mark alone keeps older slots from firing; the rows tell people what became of each.
           delete from "pgqueue".schedule_slots o
-           where o.schedule = p.name and o.slot < v_now - interval '7 days' and o.slot < s.handled_to;
+           where o.schedule = p.name and o.slot < v_now - interval '1 day' and o.slot < s.handled_to;
         end if;
         update "pgqueue".schedules set
           turn = turn + 1,
@@ -948,7 +952,10 @@ begin
          max_attempts = c.max_attempts, cron = c.cron, every_ms = c.every_ms, time_zone = c.time_zone,
          starts_at = c.starts_at, ends_at = c.ends_at, catch_up = c.catch_up
     from "pgqueue".schedules_to_follow c
-   where s.name = c.name and s.declared;
+   where s.name = c.name and s.name = any (array(
+     select x.name from "pgqueue".schedules x
+      where x.declared and x.name in (select f.name from "pgqueue".schedules_to_follow f)
+        for update skip locked));
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.handlers_key()

@@ -229,6 +229,21 @@ describe('B51: one bad schedule', () => {
     await b.rollback();
   });
 
+  test('whose row somebody has locked holds up neither newer code nor a worker that comes', async () => {
+    const rows = ['A', 'B'].map((name) => row({ name, cron: '0 * * * *' }));
+    await declare(a, rows);
+    await b.begin();
+    await b.query(`select from pgqueue.schedules where name = 'A' for update`);
+    await declare(
+      a,
+      rows.map((old) => ({ ...old, cron: '30 * * * *' })),
+    );
+    expect([await cronOf('A'), await cronOf('B')]).toEqual(['0 * * * *', '30 * * * *']);
+    await b.rollback();
+    await a.run(dueSchedules, 10);
+    expect(await cronOf('A')).toBe('30 * * * *');
+  });
+
   test.each(['starts_at', 'ends_at', 'handled_to'])(
     'with %s at infinity can be listed and looked at',
     async (column) => {

@@ -101,7 +101,7 @@ begin
           get diagnostics fired = row_count;
           -- The mark alone keeps older slots from firing; the rows tell people what became of each.
           delete from pgqueue.schedule_slots o
-           where o.schedule = p.name and o.slot < v_now - interval '7 days' and o.slot < s.handled_to;
+           where o.schedule = p.name and o.slot < v_now - interval '1 day' and o.slot < s.handled_to;
         end if;
         update pgqueue.schedules set
           turn = turn + 1,

@@ -120,7 +120,7 @@ create view pgqueue.schedules_to_follow as
          (c.kind, c.queue, c.payload, c.priority, c.max_attempts, c.cron, c.every_ms, c.time_zone, c.starts_at,
           c.ends_at, c.catch_up);
 
--- Under the lock, and in a later statement than it.
+-- Under the lock, and in a later statement than it. A row that somebody has locked is the next look's.
 create function pgqueue.follow_declarations_v1() returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
 begin
@@ -129,7 +129,10 @@ begin
          max_attempts = c.max_attempts, cron = c.cron, every_ms = c.every_ms, time_zone = c.time_zone,
          starts_at = c.starts_at, ends_at = c.ends_at, catch_up = c.catch_up
     from pgqueue.schedules_to_follow c
-   where s.name = c.name and s.declared;
+   where s.name = c.name and s.name = any (array(
+     select x.name from pgqueue.schedules x
+      where x.declared and x.name in (select f.name from pgqueue.schedules_to_follow f)
+        for update skip locked));
 end $fn$;
 
 -- A worker has begun a life: what its code says. p_age_ms is how long ago the process said so first, so that an
@@ -158,7 +161,11 @@ begin
     on conflict do nothing;
   perform pgqueue.follow_declarations_v1();
   -- This worker may handle what nobody did.
-  update pgqueue.schedules set next_at = null where problem is not null;
+  update pgqueue.schedules set next_at = null where name = any (array(
+    select s.name from pgqueue.schedules s where s.problem is not null for update skip locked));
+  delete from pgqueue.schedule_slots o
+   where o.fired_at < clock_timestamp() - interval '1 day'
+     and not exists (select from pgqueue.schedules s where s.name = o.schedule);
   return query
     select s.name from pgqueue.schedules s join pgqueue.schedule_declarations d on d.name = s.name
      where d.worker = p_worker and not s.declared order by s.name;
