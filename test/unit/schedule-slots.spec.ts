@@ -68,6 +68,16 @@ describe('B47: cron where clocks change', () => {
     }
   });
 
+  it('overlap: the second time of an hour of seconds is passed over in one step', () => {
+    const slots = cronSlots('* * 1 * * *', 'America/New_York');
+    const begun = performance.now();
+    for (let second = 0; second < 10; second += 1) {
+      const now = at('2026-11-01T06:00:00Z') + second * 1_000;
+      expect(iso(slots.next(now))).toBe('2026-11-02T06:00:00Z');
+    }
+    expect(performance.now() - begun).toBeLessThan(500); // else 3,600 looks for each
+  });
+
   it.each([
     ['*/15 * * * *', 15 * MINUTE],
     ['*/15 0-23 * * *', 15 * MINUTE],
