@@ -57,14 +57,25 @@ export type {
   QueueRecord,
   RetryResult,
 } from './contracts/queue.js';
+export type {
+  CatchUp,
+  JobScheduleOptions,
+  NewSchedule,
+  ScheduleChanges,
+  ScheduleOptions,
+  ScheduleRecord,
+  ScheduleTimes,
+} from './contracts/schedule.js';
 export type { QueueTransaction, TransactionHandle } from './contracts/transaction.js';
 export { CancelJob, RetryAt, SnoozeJob, UnrecoverableError } from './contracts/verdicts.js';
 export type { EnqueueAndWaitOptions, WaitOptions } from './contracts/wait.js';
 export { getQueueToken, InjectQueue } from './decorators/inject-queue.decorator.js';
 export { getJob, isJobExecution, type JobExecutionType } from './decorators/job-execution.js';
 export { JobHandler } from './decorators/job-handler.decorator.js';
+export { JobSchedule } from './decorators/job-schedule.decorator.js';
 export { CurrentJob, JobPayload } from './decorators/job-parameters.decorator.js';
 export { OnJobEvent } from './decorators/on-job-event.decorator.js';
 export { PgQueueModule } from './pg-queue.module.js';
 export type { Limits } from './queue/limits.js';
 export { QueueService } from './queue/queue.service.js';
+export type { QueueSchedules } from './queue/schedules.js';

@@ -16,14 +16,17 @@ import { DEFAULT_INSTANCE } from './contracts/tokens.js';
 import { VERSION } from './contracts/version.js';
 import { JobEvents } from './events/job-events.js';
 import { QueueService } from './queue/queue.service.js';
+import { declaredSchedules } from './queue/schedule-draft.js';
 import { Database } from './store/database.js';
 import { isConnectionUnusable } from './store/errors.js';
 import { JobStore } from './store/job-store.js';
+import type { ScheduleRow } from './store/statements/schedules.js';
 import { checkSchema, migrate } from './store/migrator.js';
 import { drain } from './worker/drain.js';
 import { describeError } from './worker/error-record.js';
 import { isRetryable } from './worker/retry-policy.js';
-import { Worker, type WorkerSettings } from './worker/worker.js';
+import { Worker } from './worker/worker.js';
+import type { WorkerSettings } from './worker/worker-settings.js';
 
 /** A database that is being started or has no connection free is waited for this long at start. */
 const BOOT_PATIENCE_MS = 15_000;
@@ -40,6 +43,7 @@ export class QueueRuntime {
   private readonly events: JobEvents;
   private handlers: HandlerTable = new Map();
   private listeners: readonly JobEventListener[] = [];
+  private schedules: readonly ScheduleRow[] = [];
   private worker: Worker | undefined;
   private stopHooksCheck: () => void = () => {};
 
@@ -63,6 +67,7 @@ export class QueueRuntime {
       store: this.store,
       defaultsOf: (kind) => this.handlers.get(kind),
       drain: (bounds) => this.drain(bounds),
+      schedulesChanged: () => this.worker?.schedulesChanged(),
     });
   }
 
@@ -77,6 +82,7 @@ export class QueueRuntime {
     this.handlers = handlers;
     this.listeners = listeners;
     try {
+      this.schedules = declaredSchedules(handlers);
       await this.prepareSchema();
       await this.declareLimits();
     } catch (error) {
@@ -92,7 +98,7 @@ export class QueueRuntime {
     if (worker === false) return this.logger.log('This process enqueues only (`worker: false`)');
     if (this.handlers.size === 0)
       return this.logger.log('There are no job handlers: nothing to work on');
-    const settings = this.workerSettings(worker);
+    const settings = { ...this.workerSettings(worker), schedules: this.schedules };
     this.worker = new Worker(this.store, this.handlers, settings, this.logger, this.events);
     this.logger.log(
       `Working on ${this.handlers.size} kinds in the queues ${this.worker.queueNames.join(', ')} (schema ${this.options.schema})`,

@@ -6,16 +6,17 @@ import ts from 'typescript';
 // What a folder of lib/ may import: data flows one way, decorators → discovery → worker → store, and
 // queue → store; contracts is the vocabulary they share. Change it with docs/architecture.md.
 const MAY_IMPORT = `
-| may import → | contracts | decorators | discovery | worker | queue | store | @nestjs/common | @nestjs/core | rxjs | pg |
-|---|---|---|---|---|---|---|---|---|---|---|
-| contracts | yes | | | | | | types | | | types |
-| decorators | yes | yes | | | | | yes | | | |
-| discovery | yes | keys | yes | | | | yes | yes | yes | |
-| worker | yes | | | yes | | yes | yes (Logger, hooks) | | | |
-| queue | yes | | | | yes | yes | yes | | types | |
-| events | yes | | | | | | | | yes | |
-| store | yes | | | | | yes | | | | yes |
-| adapters, health, testing, dashboard | yes | | | testing only | yes | | yes | | | |
+| may import → | contracts | decorators | discovery | worker | queue | schedules | store | @nestjs/common | @nestjs/core | rxjs | pg | croner |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| contracts | yes | | | | | | | types | | | types | |
+| decorators | yes | yes | | | | | | yes | | | | |
+| discovery | yes | keys | yes | | | | | yes | yes | yes | | |
+| schedules | yes | | | | | yes | | | | | | yes |
+| worker | yes | | | yes | | yes | yes | yes (Logger, hooks) | | | | |
+| queue | yes | | | | yes | yes | yes | yes | | types | | |
+| events | yes | | | | | | | | | yes | | |
+| store | yes | | | | | | yes | | | | yes | |
+| adapters, health, testing, dashboard | yes | | | testing only | yes | | | yes | | | | |
 `;
 
 // The composition root, which sees everything but the parts that an application asks for by a subpath.

@@ -16,6 +16,14 @@ export type PgQueueErrorCode =
   | 'INVALID_JOB'
   /** An argument of another method is wrong. Thrown before any SQL. */
   | 'INVALID_ARGUMENT'
+  /** A schedule can't be as it was given. Thrown before any SQL, for `@JobSchedule` while the application starts. */
+  | 'INVALID_SCHEDULE'
+  /** There is a schedule of that name already. */
+  | 'SCHEDULE_EXISTS'
+  /** There is no schedule of that name. */
+  | 'SCHEDULE_NOT_FOUND'
+  /** The schedule is declared by `@JobSchedule`, so that only code can change or remove it. */
+  | 'SCHEDULE_DECLARED'
   /** The holder of a dedupe key exists but can't be seen from the caller's transaction. */
   | 'DEDUPE_HOLDER_HIDDEN'
   /** A pending job has the dedupe key and `onDuplicate` is `throw`. Nothing was added; the transaction stays usable. */

@@ -2,6 +2,7 @@ import type { BackoffOptions, RetryableRule } from './backoff.js';
 import type { Duration } from './duration.js';
 import type { JobContext } from './job.js';
 import type { LimitOptions, LimitRecord } from './limits.js';
+import type { JobScheduleOptions, ScheduleTimes } from './schedule.js';
 
 /** Whether a job is worth being run now. Called with the payload as it was enqueued. */
 export type StillNeededRule = (payload: unknown, job: JobContext) => boolean | Promise<boolean>;
@@ -49,6 +50,12 @@ export interface JobHandlerOptions {
 /** A limit of one kind. */
 export type HandlerLimit = LimitOptions & { readonly name?: string | undefined };
 
+/** One use of `@JobSchedule`, as it was given. */
+export interface DeclaredSchedule {
+  readonly times: ScheduleTimes;
+  readonly options: JobScheduleOptions;
+}
+
 /** A handler as the worker sees it: a plain function with every setting resolved. */
 export interface RegisteredHandler {
   readonly kind: string;
@@ -66,6 +73,8 @@ export interface RegisteredHandler {
   readonly transactional?: boolean | undefined;
   /** Undefined = every job is. */
   readonly stillNeeded?: StillNeededRule | undefined;
+  /** What `@JobSchedule` said of it, unchecked. */
+  readonly schedules?: readonly DeclaredSchedule[];
   /** `Class.method`, for messages. */
   readonly origin: string;
   /** Runs the method with everything that Nest binds to it; resolves to what it returned. */

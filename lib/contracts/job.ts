@@ -32,6 +32,11 @@ export interface JobContext<K extends JobKind = JobKind> {
   readonly meta: Readonly<Record<string, unknown>> | null;
   readonly createdAt: Date;
   /**
+   * The instant that the schedule meant, however late the job runs; undefined if no schedule made the job.
+   * Of a job that was asked for by `runNow`, when that was.
+   */
+  readonly slot?: Date | undefined;
+  /**
    * Aborted when the attempt should stop: somebody cancelled the job, its `timeout` is over, the lease was
    * lost, or the process stops and the grace time is over. `signal.reason` is a `PgQueueError` that says which.
    */

@@ -5,7 +5,7 @@ import { PgQueueError } from './errors.js';
 // error that names the option.
 
 /** Limits of names, in bytes of UTF-8: index rows of PostgreSQL end at about 2,700 bytes. */
-export const MAX_BYTES = { queue: 255, kind: 255, dedupeKey: 1_024 } as const;
+export const MAX_BYTES = { queue: 255, kind: 255, schedule: 255, dedupeKey: 1_024 } as const;
 
 /** A whole number of at least 1. Shared with `@JobHandler`, whose options are checked the same way. */
 export function wholeNumber(option: string, value: unknown, otherwise: number): number {

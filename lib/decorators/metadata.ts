@@ -1,4 +1,4 @@
-import type { JobHandlerOptions } from '../contracts/handler.js';
+import type { DeclaredSchedule, JobHandlerOptions } from '../contracts/handler.js';
 import type { JobEventOptions, JobEventType } from '../contracts/job-events.js';
 
 /** Under this key stands what `@JobHandler` said; a fixed string, so that two copies of the package agree. */
@@ -6,6 +6,9 @@ const HANDLERS_KEY = 'nestjs-pg-queue:handlers';
 
 /** The same for what `@OnJobEvent` said. */
 const EVENT_LISTENERS_KEY = 'nestjs-pg-queue:event-listeners';
+
+/** The same of `@JobSchedule`. */
+const SCHEDULES_KEY = 'nestjs-pg-queue:schedules';
 
 /**
  * Nest's own key for the parameters of a handler. Under any other key Nest would not make instances of
@@ -96,6 +99,31 @@ function saidBy<T>(key: string, prototype: object, method: string, declared: obj
   return (
     (Reflect.getOwnMetadata(key, prototype, method) as T[] | undefined) ??
     (Reflect.getOwnMetadata(key, declared) as T[] | undefined) ??
+    []
+  );
+}
+
+/** Adds a schedule to a method, kept as its handlers are. */
+export function addSchedule(
+  prototype: object,
+  method: string,
+  declared: object,
+  schedule: DeclaredSchedule,
+): void {
+  const schedules = [...schedulesOf(prototype, method, declared), schedule];
+  Reflect.defineMetadata(SCHEDULES_KEY, schedules, prototype, method);
+  Reflect.defineMetadata(SCHEDULES_KEY, schedules, declared);
+}
+
+/** What `@JobSchedule` said about the method that `prototype` itself (not its parent) declares. */
+export function schedulesOf(
+  prototype: object,
+  method: string,
+  declared: object,
+): readonly DeclaredSchedule[] {
+  return (
+    (Reflect.getOwnMetadata(SCHEDULES_KEY, prototype, method) as DeclaredSchedule[] | undefined) ??
+    (Reflect.getOwnMetadata(SCHEDULES_KEY, declared) as DeclaredSchedule[] | undefined) ??
     []
   );
 }

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
-import type { JobHandlerOptions } from '../contracts/handler.js';
-import { handlersOf } from '../decorators/metadata.js';
+import type { DeclaredSchedule, JobHandlerOptions } from '../contracts/handler.js';
+import { handlersOf, schedulesOf } from '../decorators/metadata.js';
+import { schedulesByKind } from './handler-schedules.js';
 
 /** Nest's record of a provider or controller. */
 export type HostWrapper = ReturnType<DiscoveryService['getProviders']>[number];
@@ -10,6 +11,7 @@ export type HostWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 export interface FoundHandler {
   readonly kind: string;
   readonly options: JobHandlerOptions;
+  readonly schedules?: readonly DeclaredSchedule[] | undefined;
   /** The class of the host; it may have inherited the method. */
   readonly classRef: NamedClass;
   readonly method: string;
@@ -75,17 +77,24 @@ export function prototypeOf(wrapper: HostWrapper): object | undefined {
 function handlersIn(prototype: object, wrapper: HostWrapper): FoundHandler[] {
   const classRef = classOf(prototype, wrapper);
   const moduleName = wrapper.host?.name ?? 'an unknown module';
-  return methodsOf(prototype).flatMap(({ owner, method, declared }) =>
-    handlersOf(owner, method, declared).map(({ kind, options }) => ({
+  return methodsOf(prototype).flatMap(({ owner, method, declared }) => {
+    const handlers = handlersOf(owner, method, declared);
+    const schedules = schedulesByKind(
+      `${classRef.name}.${method} in ${moduleName}`,
+      handlers.map(({ kind }) => kind),
+      schedulesOf(owner, method, declared),
+    );
+    return handlers.map(({ kind, options }) => ({
       kind,
       options,
+      schedules: schedules.get(kind),
       classRef,
       method,
       declared,
       moduleName,
       wrapper,
-    })),
-  );
+    }));
+  });
 }
 
 interface Method {

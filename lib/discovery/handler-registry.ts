@@ -44,6 +44,7 @@ function register(found: FoundHandler, settings: HandlerTableSettings): Register
   return {
     kind: found.kind,
     ...explained(found, () => resolveHandlerOptions(found.kind, found.options, settings.defaults)),
+    ...(found.schedules && { schedules: found.schedules }),
     origin: originOf(found),
     run: settings.invoker.bind(found),
   };

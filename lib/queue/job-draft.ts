@@ -136,7 +136,8 @@ function milliseconds(value: unknown, path: string): number {
   );
 }
 
-function instant(value: unknown, path: string, expected = INSTANT): string {
+/** ISO 8601 in UTC. @throws InvalidJobError */
+export function instant(value: unknown, path: string, expected = INSTANT): string {
   const date =
     types.isDate(value) || (typeof value === 'string' && ISO_WITH_OFFSET.test(value))
       ? new Date(value)

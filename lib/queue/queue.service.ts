@@ -19,6 +19,7 @@ import type { JobStore } from '../store/job-store.js';
 import type { EnqueuedRow, JobRow } from '../store/statements/enqueue-many.js';
 import { Limits } from './limits.js';
 import { EnqueueBatcher } from './enqueue-batcher.js';
+import { QueueSchedules } from './schedules.js';
 import { checkedFilter, checkedId, checkedOptions } from './arguments.js';
 import { checkedList, checkedObject, checkTotal, draftJob } from './job-draft.js';
 import { QueueControl } from './queue-control.js';
@@ -33,6 +34,8 @@ export interface QueueServicePorts extends WaitCallPorts {
   readonly store: JobStore;
   readonly events: JobEventSink & { readonly events$: Observable<JobEvent> };
   readonly drain: (options: DrainOptions) => Promise<DrainResult>;
+  /** See {@link QueueSchedules}. */
+  readonly schedulesChanged: () => void;
 }
 
 /** Enqueues jobs and looks after them. Inject it anywhere; a named instance with `@InjectQueue('name')`. */
@@ -40,6 +43,8 @@ export interface QueueServicePorts extends WaitCallPorts {
 export class QueueService extends QueueControl {
   /** How many jobs run and how often they begin, over all workers. */
   readonly limits: Limits;
+  /** Jobs at fixed times: what `@JobSchedule` declares, and what is created here. */
+  readonly schedules: QueueSchedules;
   private readonly batcher: EnqueueBatcher;
   private readonly waits: WaitCalls;
 
@@ -50,6 +55,11 @@ export class QueueService extends QueueControl {
     this.batcher = new EnqueueBatcher((jobs, lockTimeout) =>
       sendJobs(ports, jobs, { lockTimeout }),
     );
+    this.schedules = new QueueSchedules({
+      store: ports.store,
+      defaultsOf: ports.defaultsOf,
+      changed: ports.schedulesChanged,
+    });
     this.waits = new WaitCalls(ports, async (job) => {
       return resultOf(job, await this.batcher.enqueue(job)).id;
     });

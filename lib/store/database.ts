@@ -7,10 +7,10 @@ import { forSchema } from './sql.js';
 import type { Statement, TextRow } from './statement.js';
 
 /**
- * Exchange, heartbeat, rescue, housekeeping, the watch for requests to cancel and progress have at most one
- * statement each on its way.
+ * Exchange, heartbeat, rescue, housekeeping, the watches for requests to cancel and for settings,
+ * progress and schedules have at most one statement each on its way.
  */
-const ENGINE_CONNECTIONS = 6;
+const ENGINE_CONNECTIONS = 8;
 
 /** How long what is on its way may take at the end: the worker has stopped; a request may be finishing. */
 const CLOSE_LIMIT_MS = { engine: 300, callers: 5_000 } as const;

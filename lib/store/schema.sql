@@ -242,6 +242,75 @@ with (
 );
 CREATE INDEX rates_due ON pgqueue.rates USING btree (due_at) WHERE (due_at IS NOT NULL);
 
+create table pgqueue.schedule_declarations (
+  worker uuid not null,
+  name text not null,
+  declared_at timestamp with time zone not null,
+  kind text not null,
+  queue text not null,
+  payload jsonb not null,
+  priority smallint not null,
+  max_attempts integer not null,
+  cron text,
+  every_ms bigint,
+  time_zone text not null,
+  starts_at timestamp with time zone,
+  ends_at timestamp with time zone,
+  catch_up text not null,
+  constraint schedule_declarations_pkey PRIMARY KEY (name, worker)
+);
+comment on column pgqueue.schedule_declarations.declared_at is 'When the process began: the newest live one counts.';
+
+create table pgqueue.schedule_slots (
+  schedule text not null,
+  slot timestamp with time zone not null,
+  job_id bigint not null,
+  fired_at timestamp with time zone not null default clock_timestamp(),
+  constraint schedule_slots_pkey PRIMARY KEY (schedule, slot)
+);
+
+create table pgqueue.schedules (
+  name text not null,
+  kind text not null,
+  queue text not null default 'default'::text,
+  payload jsonb not null default '{}'::jsonb,
+  priority smallint not null default 0,
+  max_attempts integer not null default 5,
+  cron text,
+  every_ms bigint,
+  time_zone text not null default 'UTC'::text,
+  starts_at timestamp with time zone,
+  ends_at timestamp with time zone,
+  catch_up text not null default 'latest'::text,
+  declared boolean not null default false,
+  paused_at timestamp with time zone,
+  turn integer not null default 0,
+  handled_to timestamp with time zone not null default now(),
+  next_at timestamp with time zone,
+  last_slot timestamp with time zone,
+  problem text,
+  created_at timestamp with time zone not null default now(),
+  constraint schedules_pkey PRIMARY KEY (name),
+  constraint schedules_catch_up_check CHECK ((catch_up = ANY (ARRAY['skip'::text, 'latest'::text, 'all'::text]))),
+  constraint schedules_check CHECK (((cron IS NULL) <> (every_ms IS NULL))),
+  constraint schedules_every_ms_check CHECK ((every_ms >= 1000)),
+  constraint schedules_kind_check CHECK (((octet_length(kind) >= 1) AND (octet_length(kind) <= 255))),
+  constraint schedules_name_check CHECK (((octet_length(name) >= 1) AND (octet_length(name) <= 255))),
+  constraint schedules_queue_check CHECK (((octet_length(queue) >= 1) AND (octet_length(queue) <= 255)))
+)
+with (
+  autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 200,
+  fillfactor = 50
+);
+CREATE TRIGGER schedules_changed BEFORE UPDATE OF kind, queue, payload, priority, max_attempts, cron, every_ms, time_zone, starts_at, ends_at, catch_up, paused_at ON pgqueue.schedules FOR EACH ROW WHEN (((((((((((((new.kind IS DISTINCT FROM old.kind) OR (new.queue IS DISTINCT FROM old.queue)) OR (new.payload IS DISTINCT FROM old.payload)) OR (new.priority IS DISTINCT FROM old.priority)) OR (new.max_attempts IS DISTINCT FROM old.max_attempts)) OR (new.cron IS DISTINCT FROM old.cron)) OR (new.every_ms IS DISTINCT FROM old.every_ms)) OR (new.time_zone IS DISTINCT FROM old.time_zone)) OR (new.starts_at IS DISTINCT FROM old.starts_at)) OR (new.ends_at IS DISTINCT FROM old.ends_at)) OR (new.catch_up IS DISTINCT FROM old.catch_up)) OR (new.paused_at IS DISTINCT FROM old.paused_at))) EXECUTE FUNCTION pgqueue.schedule_changed();
+CREATE TRIGGER schedules_ring AFTER INSERT OR UPDATE OF kind, queue, cron, every_ms, time_zone, starts_at, ends_at, paused_at ON pgqueue.schedules FOR EACH STATEMENT EXECUTE FUNCTION pgqueue.ring_schedules();
+comment on column pgqueue.schedules.declared is 'By @JobSchedule: it follows the newest live worker that declares it.';
+comment on column pgqueue.schedules.turn is 'Counts changes: whoever decided by an older state does nothing.';
+comment on column pgqueue.schedules.handled_to is 'Slots until then were fired, or left out.';
+comment on column pgqueue.schedules.next_at is 'When to look at it next; null = at once, infinity = never.';
+comment on column pgqueue.schedules.problem is 'Why it did not fire; it is tried again.';
+
 create table pgqueue.workers (
   id uuid not null,
   name text not null,
@@ -344,6 +413,45 @@ UNION ALL
     done_jobs_overflow.result
    FROM pgqueue.done_jobs_overflow;
 comment on view pgqueue.all_jobs is 'Every job, wherever it stands, with one status column.';
+
+create view pgqueue.schedules_in_code as
+ SELECT DISTINCT ON (d.name) d.worker,
+    d.name,
+    d.declared_at,
+    d.kind,
+    d.queue,
+    d.payload,
+    d.priority,
+    d.max_attempts,
+    d.cron,
+    d.every_ms,
+    d.time_zone,
+    d.starts_at,
+    d.ends_at,
+    d.catch_up
+   FROM (pgqueue.schedule_declarations d
+     JOIN pgqueue.workers w ON ((w.id = d.worker)))
+  WHERE (w.dead_at IS NULL)
+  ORDER BY d.name, d.declared_at DESC, d.worker;
+
+create view pgqueue.schedules_to_follow as
+ SELECT c.worker,
+    c.name,
+    c.declared_at,
+    c.kind,
+    c.queue,
+    c.payload,
+    c.priority,
+    c.max_attempts,
+    c.cron,
+    c.every_ms,
+    c.time_zone,
+    c.starts_at,
+    c.ends_at,
+    c.catch_up
+   FROM (pgqueue.schedules s
+     JOIN pgqueue.schedules_in_code c ON ((c.name = s.name)))
+  WHERE (s.declared AND (((((((((((s.kind IS DISTINCT FROM c.kind) OR (s.queue IS DISTINCT FROM c.queue)) OR (s.payload IS DISTINCT FROM c.payload)) OR (s.priority IS DISTINCT FROM c.priority)) OR (s.max_attempts IS DISTINCT FROM c.max_attempts)) OR (s.cron IS DISTINCT FROM c.cron)) OR (s.every_ms IS DISTINCT FROM c.every_ms)) OR (s.time_zone IS DISTINCT FROM c.time_zone)) OR (s.starts_at IS DISTINCT FROM c.starts_at)) OR (s.ends_at IS DISTINCT FROM c.ends_at)) OR (s.catch_up IS DISTINCT FROM c.catch_up)));
 
 CREATE OR REPLACE FUNCTION pgqueue.admit_v1(p_worker uuid, p_queue text, p_rows tid[], p_picked tid[], OUT admitted tid[], OUT limited bigint[], OUT parked integer, OUT skipped boolean)
  RETURNS record
@@ -658,6 +766,42 @@ begin
   return found;
 end $function$;
 
+CREATE OR REPLACE FUNCTION pgqueue.declare_schedules_v1(p_worker uuid, p_age_ms double precision, p_schedules jsonb)
+ RETURNS TABLE(name text)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+begin
+  perform pg_advisory_xact_lock("pgqueue".schedules_key());
+  delete from "pgqueue".schedule_declarations d
+   where not exists (select from "pgqueue".workers w where w.id = d.worker);
+  insert into "pgqueue".schedule_declarations
+    select p_worker, n.name, clock_timestamp() - p_age_ms * interval '1 ms', n.kind, n.queue, n.payload,
+           coalesce(n.priority, 0), coalesce(n.max_attempts, 5), n.cron, n.every_ms, n.time_zone,
+           n.starts_at, n.ends_at, n.catch_up
+      from jsonb_to_recordset(p_schedules) as n(
+             name text, kind text, queue text, payload jsonb, priority smallint, max_attempts int, cron text,
+             every_ms bigint, time_zone text, starts_at timestamptz, ends_at timestamptz, catch_up text)
+    on conflict do nothing;
+  insert into "pgqueue".schedules (name, kind, queue, payload, priority, max_attempts, cron, every_ms,
+                                 time_zone, starts_at, ends_at, catch_up, declared)
+    select c.name, c.kind, c.queue, c.payload, c.priority, c.max_attempts, c.cron, c.every_ms, c.time_zone,
+           c.starts_at, c.ends_at, c.catch_up, true
+      from "pgqueue".schedules_in_code c order by c.name
+    on conflict do nothing;
+  perform "pgqueue".follow_declarations_v1();
+  -- This worker may handle what nobody did.
+  update "pgqueue".schedules set next_at = null where name = any (array(
+    select s.name from "pgqueue".schedules s where s.problem is not null for update skip locked));
+  delete from "pgqueue".schedule_slots o
+   where o.fired_at < clock_timestamp() - interval '1 day'
+     and not exists (select from "pgqueue".schedules s where s.name = o.schedule);
+  return query
+    select s.name from "pgqueue".schedules s join "pgqueue".schedule_declarations d on d.name = s.name
+     where d.worker = p_worker and not s.declared order by s.name;
+end $function$;
+
 CREATE OR REPLACE FUNCTION pgqueue.doorbell()
  RETURNS text
  LANGUAGE sql
@@ -665,6 +809,104 @@ CREATE OR REPLACE FUNCTION pgqueue.doorbell()
 AS $function$
   select 'pgqueue_' || '"pgqueue".jobs'::regclass::oid
 $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.due_schedules_v1(p_limit integer)
+ RETURNS TABLE(due_ms double precision, due_in double precision, due jsonb)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  v_now timestamptz;
+  v_due timestamptz;
+begin
+  -- Looked at without the lock, changed by a later statement under it: between the two, code that is newer may
+  -- have come.
+  if exists (select from "pgqueue".schedules_to_follow) then
+    perform pg_advisory_xact_lock("pgqueue".schedules_key());
+    perform "pgqueue".follow_declarations_v1();
+  end if;
+
+  v_now := clock_timestamp();
+  v_due := (
+    select greatest(min(coalesce(s.next_at, v_now)), v_now) from "pgqueue".schedules s
+     where s.paused_at is null and (s.next_at is null or isfinite(s.next_at))
+       and (not s.declared or exists (select from "pgqueue".schedules_in_code c where c.name = s.name)));
+  due_ms := 1000 * extract(epoch from v_due);
+  due_in := 1000 * extract(epoch from v_due - v_now);
+  due := (
+    select coalesce(jsonb_agg(jsonb_build_object(
+             'name', s.name, 'turn', s.turn, 'kind', s.kind, 'queue', s.queue, 'cron', s.cron,
+             'every_ms', s.every_ms, 'time_zone', s.time_zone, 'catch_up', s.catch_up,
+             'starts_ms', 1000 * extract(epoch from s.starts_at)::double precision,
+             'ends_ms', 1000 * extract(epoch from s.ends_at)::double precision,
+             'handled_ms', 1000 * extract(epoch from s.handled_to)::double precision,
+             'handled', exists (select from "pgqueue".workers w
+                                 where w.dead_at is null and s.queue = any (w.queues) and s.kind = any (w.kinds)))
+             order by s.next_at nulls first, s.name), '[]')
+      from (select s.* from "pgqueue".schedules s
+             where s.paused_at is null and (s.next_at is null or s.next_at <= v_due)
+               and (not s.declared or exists (select from "pgqueue".schedules_in_code c where c.name = s.name))
+             order by s.next_at nulls first, s.name limit p_limit) s);
+  return next;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.end_attempts_v1(p_worker uuid, p_outcomes jsonb, p_overflow boolean, p_now timestamp with time zone, OUT unstored bigint[], OUT answers text[], OUT released text[], OUT from_at timestamp with time zone, OUT due_at timestamp with time zone)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+#variable_conflict use_column
+declare
+  v_due timestamptz;
+  o record;
+  j record;
+begin
+  unstored := '{}'; answers := '{}'; released := '{}';
+  for o in
+    select * from jsonb_to_recordset(p_outcomes) as o(
+      id bigint, lease_no int, action text, delay_ms double precision, run_at timestamptz, error jsonb)
+     order by o.id
+  loop
+    select ctid, queue, run_at, attempts, lease_no, errors, cancel_requested_at into j from "pgqueue".jobs
+     where id = o.id and lease_no = o.lease_no and locked_by = p_worker
+       for update skip locked;
+    if not found then
+      unstored := unstored || o.id;
+      answers := answers || "pgqueue".unsettled_v1(p_worker, o.id, o.lease_no);
+      continue;
+    end if;
+    if j.cancel_requested_at is not null then o.action := 'cancel'; end if;
+    case o.action
+      when 'retry', 'release' then
+        v_due := coalesce(o.run_at, p_now + o.delay_ms * interval '1 ms');
+        update "pgqueue".jobs set
+          locked_by = null,
+          attempts = attempts - case when o.action = 'release' then 1 else 0 end,
+          run_at = coalesce(v_due, run_at),
+          waits_for = case when v_due is not null then 'time' end,
+          last_error = coalesce(o.error ->> 'message', last_error),
+          errors = "pgqueue".with_error(errors, o.error || jsonb_build_object('attempt', attempts,
+            'lease_no', lease_no, 'worker', p_worker, 'at', p_now))
+         where ctid = j.ctid;
+        if v_due is null then
+          released := released || j.queue;
+          from_at := least(from_at, j.run_at);
+        else
+          due_at := least(due_at, v_due);
+        end if;
+      when 'fail' then
+        perform "pgqueue".bury_v1(array[j.ctid], o.error, p_worker);
+      when 'cancel' then
+        update "pgqueue".jobs set last_error = coalesce(o.error ->> 'message', last_error) where ctid = j.ctid
+          returning ctid into j.ctid;
+        perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', p_overflow);
+    end case;
+  end loop;
+end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.enqueue(kind text, payload jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, dedupe_key text DEFAULT NULL::text, meta jsonb DEFAULT NULL::jsonb, deadline timestamp with time zone DEFAULT NULL::timestamp with time zone)
  RETURNS bigint
@@ -909,7 +1151,6 @@ declare
   v_results jsonb[];
   v_rows    tid[];
   v_stored  bigint[];
-  v_due     timestamptz;
   v_next    timestamptz;
   v_due_after timestamptz := coalesce(p_due_after, '-infinity');
   -- What became claimable in this exchange has an old place in the order: from before it every look begins.
@@ -973,46 +1214,12 @@ begin
   end if;
 
   if p_outcomes is not null then
-    for o in
-      select * from jsonb_to_recordset(p_outcomes) as o(
-        id bigint, lease_no int, action text, delay_ms double precision, run_at timestamptz, error jsonb)
-       order by o.id
-    loop
-      select ctid, queue, run_at, attempts, lease_no, errors, cancel_requested_at into j from "pgqueue".jobs
-       where id = o.id and lease_no = o.lease_no and locked_by = p_worker
-         for update skip locked;
-      if not found then
-        v_unstored := v_unstored || o.id;
-        v_answers := v_answers || "pgqueue".unsettled_v1(p_worker, o.id, o.lease_no);
-        continue;
-      end if;
-      if j.cancel_requested_at is not null then o.action := 'cancel'; end if;
-      case o.action
-        when 'retry', 'release' then
-          v_due := coalesce(o.run_at, v_now + o.delay_ms * interval '1 ms');
-          update "pgqueue".jobs set
-            locked_by = null,
-            attempts = attempts - case when o.action = 'release' then 1 else 0 end,
-            run_at = coalesce(v_due, run_at),
-            waits_for = case when v_due is not null then 'time' end,
-            last_error = coalesce(o.error ->> 'message', last_error),
-            errors = "pgqueue".with_error(errors, o.error || jsonb_build_object('attempt', attempts,
-              'lease_no', lease_no, 'worker', p_worker, 'at', v_now))
-           where ctid = j.ctid;
-          if v_due is null then
-            v_released := v_released || j.queue;
-            v_from := least(v_from, j.run_at);
-          else
-            v_due_after := least(v_due_after, v_due);
-          end if;
-        when 'fail' then
-          perform "pgqueue".bury_v1(array[j.ctid], o.error, p_worker);
-        when 'cancel' then
-          update "pgqueue".jobs set last_error = coalesce(o.error ->> 'message', last_error) where ctid = j.ctid
-            returning ctid into j.ctid;
-          perform "pgqueue".archive_v1(array[j.ctid], 'cancelled', p_overflow);
-      end case;
-    end loop;
+    select * into j from "pgqueue".end_attempts_v1(p_worker, p_outcomes, p_overflow, v_now);
+    v_unstored := v_unstored || j.unstored;
+    v_answers := v_answers || j.answers;
+    v_from := least(v_from, j.from_at);
+    v_due_after := least(v_due_after, j.due_at);
+    v_released := j.released;
   end if;
   if p_held is not null then v_keys := v_keys || "pgqueue".release_v1(p_worker, p_held, v_unstored); end if;
   v_limited := v_keys is not null or coalesce(v_worker.limited, false);
@@ -1186,6 +1393,101 @@ begin
     from "pgqueue".jobs j where d.job_id = any (v_ids) and j.id = d.job_id and j.deadline is not null;
   delete from "pgqueue".deadlines where job_id = any (v_ids) and look_at <= v_now;
   return cardinality(v_ids);
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.fire_schedules_v1(p_plans jsonb)
+ RETURNS TABLE(name text, outcome text, fired integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+declare
+  v_now timestamptz;
+  p record;
+  s "pgqueue".schedules;
+begin
+  for p in
+    select * from jsonb_to_recordset(p_plans) as p(
+      name text, turn int, slots double precision[], handled_to double precision, next_at double precision,
+      again_ms double precision, problem text)
+     order by p.name
+  loop
+    name := p.name;
+    fired := 0;
+    perform from "pgqueue".schedules where schedules.name = p.name for update skip locked;
+    if not found then
+      outcome := 'busy';
+      return next;
+      continue;
+    end if;
+    -- A later statement sees what whoever had the lock before us left.
+    select * into s from "pgqueue".schedules where schedules.name = p.name;
+    v_now := clock_timestamp();
+    if s.turn <> p.turn or s.paused_at is not null
+       or (s.declared and not exists (select from "pgqueue".schedules_in_code c where c.name = p.name))
+       or exists (select from "pgqueue".schedules_to_follow f where f.name = p.name)
+    then
+      outcome := 'passed';
+    elsif exists (select from unnest(p.slots) as t(ms) where to_timestamp(ms / 1000) > v_now) then
+      outcome := 'early';
+    else
+      begin
+        if cardinality(p.slots) > 0 then
+          with new as (
+            insert into "pgqueue".schedule_slots (schedule, slot, job_id)
+              select p.name, o.slot, nextval('"pgqueue".jobs_id_seq')
+                from (select to_timestamp(ms / 1000) as slot from unnest(p.slots) as t(ms) order by 1) as o
+               where o.slot > s.handled_to
+              on conflict do nothing returning slot, job_id)
+          insert into "pgqueue".jobs (id, queue, kind, payload, priority, max_attempts, meta)
+            overriding system value
+            select new.job_id, s.queue, s.kind, s.payload, s.priority, s.max_attempts,
+                   jsonb_build_object('schedule', jsonb_build_object('name', s.name, 'slot',
+                     to_char(new.slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))
+              from new;
+          get diagnostics fired = row_count;
+          -- The mark alone keeps older slots from firing; the rows tell people what became of each.
+          delete from "pgqueue".schedule_slots o
+           where o.schedule = p.name and o.slot < v_now - interval '1 day' and o.slot < s.handled_to;
+        end if;
+        update "pgqueue".schedules set
+          turn = turn + 1,
+          handled_to = greatest(handled_to, to_timestamp(p.handled_to / 1000)),
+          last_slot = case when fired > 0
+            then (select max(to_timestamp(ms / 1000)) from unnest(p.slots) as t(ms)) else last_slot end,
+          next_at = case when p.again_ms is not null then v_now + p.again_ms * interval '1 ms'
+                         else coalesce(to_timestamp(p.next_at / 1000), 'infinity') end,
+          problem = p.problem
+         where schedules.name = p.name;
+        outcome := 'planned';
+      exception when data_exception or integrity_constraint_violation or raise_exception
+                  or program_limit_exceeded or syntax_error_or_access_rule_violation then
+        fired := 0;
+        outcome := 'refused: ' || sqlerrm;
+        update "pgqueue".schedules
+           set turn = turn + 1, next_at = v_now + interval '15 s', problem = left(sqlerrm, 1000)
+         where schedules.name = p.name;
+      end;
+    end if;
+    return next;
+  end loop;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.follow_declarations_v1()
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  update "pgqueue".schedules s
+     set kind = c.kind, queue = c.queue, payload = c.payload, priority = c.priority,
+         max_attempts = c.max_attempts, cron = c.cron, every_ms = c.every_ms, time_zone = c.time_zone,
+         starts_at = c.starts_at, ends_at = c.ends_at, catch_up = c.catch_up
+    from "pgqueue".schedules_to_follow c
+   where s.name = c.name and s.name = any (array(
+     select x.name from "pgqueue".schedules x
+      where x.declared and x.name in (select f.name from "pgqueue".schedules_to_follow f)
+        for update skip locked));
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.handlers_key()
@@ -1598,6 +1900,16 @@ AS $function$
            where id = any (p_ids) and waits_for is null and locked_by is null) as q
 $function$;
 
+CREATE OR REPLACE FUNCTION pgqueue.ring_schedules()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  perform pg_notify("pgqueue".doorbell(), '');
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION pgqueue.room_v1(p_keys text[])
  RETURNS TABLE(key text, slots integer, tat timestamp with time zone, step interval, slack interval)
  LANGUAGE sql
@@ -1620,6 +1932,18 @@ AS $function$
    order by k.ordinal
 $function$;
 
+CREATE OR REPLACE FUNCTION pgqueue.run_schedule(name text)
+ RETURNS bigint
+ LANGUAGE sql
+AS $function$
+  insert into "pgqueue".jobs (queue, kind, payload, priority, max_attempts, meta)
+    select s.queue, s.kind, s.payload, s.priority, s.max_attempts,
+           jsonb_build_object('schedule', jsonb_build_object('name', s.name, 'slot',
+             to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))
+      from "pgqueue".schedules s where s.name = run_schedule.name
+    returning id
+$function$;
+
 CREATE OR REPLACE FUNCTION pgqueue.schedule()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1628,6 +1952,31 @@ begin
   new.waits_for := 'time';
   return new;
 end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.schedule_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  new.turn := old.turn + 1;
+  new.next_at := null;
+  new.problem := null;
+  if (new.cron, new.every_ms, new.time_zone, new.starts_at)
+       is distinct from (old.cron, old.every_ms, old.time_zone, old.starts_at)
+     or (old.paused_at is not null and new.paused_at is null) then
+    new.handled_to := greatest(new.handled_to, clock_timestamp());
+  end if;
+  return new;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.schedules_key()
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select pg_catalog.hashtextextended('schedules', '"pgqueue".jobs'::regclass::oid::bigint)
+$function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.set_deadlines_v1(p_ids bigint[], p_deadlines jsonb)
  RETURNS void

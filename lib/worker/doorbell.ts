@@ -41,8 +41,6 @@ export class Doorbell {
     private readonly queues: readonly string[],
     private readonly events: DoorbellEvents,
     private readonly logger: Logger,
-    /** Something else than jobs may have changed: what is paused, or how many slots a queue has. */
-    private readonly changed: () => void = () => {},
   ) {
     const served = new Set(queues);
     this.listener = new Listener(database, {

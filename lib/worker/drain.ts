@@ -4,7 +4,8 @@ import type { JobEventSink } from '../contracts/job-events.js';
 import type { DrainResult } from '../contracts/queue.js';
 import { startTimer } from '../contracts/timer.js';
 import type { JobStore } from '../store/job-store.js';
-import { Worker, type WorkerSettings } from './worker.js';
+import { Worker } from './worker.js';
+import type { WorkerSettings } from './worker-settings.js';
 
 /** Bounds of a drain, checked: milliseconds, and a whole number or no bound. */
 export interface DrainBounds {

@@ -2,6 +2,7 @@ import { Logger } from '@nestjs/common';
 import { PgQueueError } from '../contracts/errors.js';
 import type { RegisteredHandler } from '../contracts/handler.js';
 import type { JobContext } from '../contracts/job.js';
+import { slotOfMeta } from '../contracts/schedule.js';
 import { startTimer } from '../contracts/timer.js';
 import type { QueueTransaction } from '../contracts/transaction.js';
 import type { JobStore } from '../store/job-store.js';
@@ -226,6 +227,10 @@ class Context implements JobContext {
 
   get createdAt(): Date {
     return new Date(this.job.createdAt);
+  }
+
+  get slot(): Date | undefined {
+    return slotOfMeta(this.meta);
   }
 
   /** With the time, since another database counts its ids from 1 too. ASCII, so that it fits a header. */

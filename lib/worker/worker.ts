@@ -1,45 +1,34 @@
-import { hostname } from 'node:os';
 import type { Logger } from '@nestjs/common';
 import type { HandlerTable } from '../contracts/handler.js';
 import { NO_EVENTS, type JobEventSink } from '../contracts/job-events.js';
-import type { ResolvedWorkerOptions } from '../contracts/options.js';
-import { DEFAULTS } from '../contracts/resolve-options.js';
-import { within } from '../contracts/within.js';
 import type { JobStore } from '../store/job-store.js';
 import type { ClaimedJob, Lane } from '../store/statements/exchange.js';
 import type { QueueSettings } from '../store/statements/queues.js';
-import type { WorkerRow } from '../store/statements/workers.js';
 import { AttemptEvents } from './attempt-events.js';
 import { CancelWatch } from './cancel-watch.js';
 import { Doorbell } from './doorbell.js';
 import type { ExchangeHost, Turn } from './exchange-host.js';
 import { ExchangeLoop } from './exchange-loop.js';
+import { bounded, FAREWELL_LIMIT_MS } from './farewell.js';
 import { HeldJobs, type HeldJobsEvents } from './held-jobs.js';
 import { Housekeeping } from './housekeeping/housekeeping.js';
 import { Rescue } from './housekeeping/rescue.js';
-import { housekeepingTasks, type Retention } from './housekeeping/tasks.js';
+import { housekeepingTasks } from './housekeeping/tasks.js';
+import { IdleWaiters } from './idle-waiters.js';
 import type { Lease } from './lease.js';
 import { LeaseKeeper, type LeaseKeeperEvents } from './lease-keeper.js';
 import { Poll } from './poll.js';
 import { ProgressWriter } from './progress-writer.js';
 import { SettingsWatch } from './settings-watch.js';
+import { Scheduler } from './scheduler.js';
+import { defaultQueues, workerRow, type WorkerSettings } from './worker-settings.js';
 
 /** How long handlers may take to react to their aborted signal when the grace time is over. */
 const ABORT_GRACE_MS = 300;
-/** How long the last results and the farewell may take: an absent database must not hold up a stop. */
-const FAREWELL_LIMIT_MS = 350;
 /** How often to look for requests to cancel where no notification can tell of them. */
 const CANCEL_POLL_MS = 1_000;
 /** Who listens hears of changed settings at once, so it asks this many times less often than it polls. */
 const LISTENED_POLLS = 10;
-
-export interface WorkerSettings extends ResolvedWorkerOptions, Retention {
-  readonly listen: boolean;
-  /** Of this package, shown in `workers.version`. */
-  readonly version: string;
-  /** Claims no more than this many jobs in all; undefined = no bound. */
-  readonly budget?: number;
-}
 
 /**
  * The worker of a process: one lease, one exchange loop and one listener, whatever the number of queues and
@@ -52,6 +41,7 @@ export class Worker implements ExchangeHost {
   private readonly jobs: HeldJobs;
   private readonly loop: ExchangeLoop;
   private readonly doorbell: Doorbell | undefined;
+  private readonly scheduler: Scheduler | undefined;
   private readonly poll: Poll;
   private readonly progress: ProgressWriter;
   private readonly cancels: CancelWatch;
@@ -59,9 +49,7 @@ export class Worker implements ExchangeHost {
   private readonly housekeeping: Housekeeping;
   private readonly leases: LeaseKeeper;
   private readonly watch: SettingsWatch;
-  private whenIdle: (() => void)[] = [];
-  /** Those who wait for it since before the exchange that is on its way: others want a later look. */
-  private askedForIdle = 0;
+  private readonly idleWaiters = new IdleWaiters();
   private broughtBack: Promise<void> | undefined;
   private started: Promise<void> | undefined;
   private stopped: Promise<void> | undefined;
@@ -83,7 +71,7 @@ export class Worker implements ExchangeHost {
     this.loop = new ExchangeLoop(store, this, settings, logger);
     this.leases = new LeaseKeeper(
       store,
-      this.row(),
+      workerRow(settings, this.queueNames, handlers),
       settings.heartbeat,
       this.leaseEvents(),
       logger,
@@ -94,8 +82,11 @@ export class Worker implements ExchangeHost {
     const every = settings.pollInterval * (settings.listen ? LISTENED_POLLS : 1);
     const told = (read: QueueSettings, isNews: boolean) => this.settingsRead(read, isNews);
     this.watch = new SettingsWatch(store, this.queueNames, every, told, logger);
+    const ring = () => this.loop.ring();
+    if (settings.schedules) {
+      this.scheduler = new Scheduler(store, settings.schedules, ring, logger);
+    }
     if (settings.listen) {
-      const ring = () => this.loop.ring();
       const settingsChanged = () => this.settingsChanged();
       const cancel = (attempt: string) => void this.cancels.heard(attempt);
       const events = { ring, settingsChanged, cancel };
@@ -114,10 +105,14 @@ export class Worker implements ExchangeHost {
 
   /** Resolves when a claim found nothing and nothing runs, or when the budget is used up and nothing runs. */
   idle(): Promise<void> {
-    return new Promise((resolve) => {
-      this.whenIdle.push(resolve);
-      this.loop.ring();
-    });
+    const idle = this.idleWaiters.add();
+    this.loop.ring();
+    return idle;
+  }
+
+  /** Schedules may have changed: those that are due now are not waited for. */
+  schedulesChanged(): void {
+    this.scheduler?.ring();
   }
 
   /** The queues that are served. */
@@ -163,6 +158,7 @@ export class Worker implements ExchangeHost {
     const helpers = Promise.all([
       this.started,
       this.housekeeping.stop(),
+      this.scheduler?.stop(),
       this.doorbell?.stop(),
       this.watch.stop(),
     ]);
@@ -196,7 +192,7 @@ export class Worker implements ExchangeHost {
   }
 
   lanes(roundTrip: number): Lane[] {
-    this.askedForIdle = this.whenIdle.length;
+    this.idleWaiters.ask();
     if (this.state !== 'running' || this.budget() === 0 || this.jobs.isInDoubt) return [];
     return this.jobs.lanes(roundTrip);
   }
@@ -227,10 +223,7 @@ export class Worker implements ExchangeHost {
     const { found, isFull } = turn;
     this.jobs.handBackOverdue();
     const isIdle = found === 0 && this.jobs.size === 0 && this.loop.outbox.size === 0;
-    if (isIdle && (isFull || this.budget() === 0)) {
-      for (const resolve of this.whenIdle.splice(0, this.askedForIdle)) resolve();
-      this.askedForIdle = 0;
-    }
+    if (isIdle && (isFull || this.budget() === 0)) this.idleWaiters.answer();
     const pollIn = this.poll.after(found, this.doorbell?.isWaiting ?? false);
     return this.doorbell?.after(turn) ?? pollIn;
   }
@@ -252,9 +245,10 @@ export class Worker implements ExchangeHost {
     };
   }
 
-  /** Of queues, kinds or limits. */
+  /** Of queues, kinds, limits or schedules. */
   private settingsChanged(): void {
     this.watch.read();
+    this.schedulesChanged();
     void this.housekeeping.now('slots');
   }
 
@@ -274,17 +268,12 @@ export class Worker implements ExchangeHost {
 
   // --- lives
 
-  private row(): Omit<WorkerRow, 'id'> {
-    const { name, version, lease } = this.settings;
-    const queues = this.queueNames;
-    const kinds = [...this.handlers.keys()];
-    return { name, host: hostname(), pid: process.pid, version, queues, kinds, lease };
-  }
-
   private leaseEvents(): LeaseKeeperEvents {
     return {
       begun: () => {
         this.loop.resume();
+        const { current } = this.leases;
+        if (current) this.scheduler?.begin(current.workerId);
         // Between two lives nobody may have handled its kinds, and their jobs were set aside.
         this.broughtBack = this.housekeeping.now('handlers');
       },
@@ -300,18 +289,4 @@ export class Worker implements ExchangeHost {
     this.jobs.handBackWaiting();
     this.jobs.interrupt('LEASE_LOST', 'The lease was lost', lease.workerId);
   }
-}
-
-function defaultQueues(handlers: HandlerTable, concurrency: number): Map<string, number> {
-  const names = [DEFAULTS.queue, ...[...handlers.values()].map(({ queue }) => queue)];
-  return new Map(names.map((name) => [name, concurrency]));
-}
-
-/** The farewell of a worker must not wait for a database that is gone; whatever failed, others put right. */
-async function bounded(step: Promise<unknown>, limit = 0): Promise<void> {
-  await within(
-    Math.max(FAREWELL_LIMIT_MS, limit),
-    step,
-    () => new Error('The step took too long'),
-  ).catch(() => {});
 }

@@ -5,7 +5,8 @@ import type { JobContext } from '../../lib/contracts/job.js';
 import { resolveOptions } from '../../lib/contracts/resolve-options.js';
 import { Database } from '../../lib/store/database.js';
 import { JobStore } from '../../lib/store/job-store.js';
-import { Worker, type WorkerSettings } from '../../lib/worker/worker.js';
+import { Worker } from '../../lib/worker/worker.js';
+import type { WorkerSettings } from '../../lib/worker/worker-settings.js';
 import { eventually } from '../support/eventually.js';
 import type { Session } from '../support/store.js';
 

@@ -150,4 +150,64 @@ begin
        where id = p_id and locked_by = p_worker and lease_no = p_lease)
     then 'already' else 'lost' end;
 end $fn$;
+
+-- Ends attempts in all other ways; p_outcomes as an exchange has them.
+--   unstored, answers  settlements that were not stored, see unsettled_v1
+--   released           queues of jobs that are due again at once; from_at, the first of their places in the order
+--   due_at             when the first of the others is due
+create function pgqueue.end_attempts_v1(
+  p_worker uuid, p_outcomes jsonb, p_overflow boolean, p_now timestamptz,
+  out unstored bigint[], out answers text[], out released text[], out from_at timestamptz, out due_at timestamptz
+) language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan
+as $fn$
+#variable_conflict use_column
+declare
+  v_due timestamptz;
+  o record;
+  j record;
+begin
+  unstored := '{}'; answers := '{}'; released := '{}';
+  for o in
+    select * from jsonb_to_recordset(p_outcomes) as o(
+      id bigint, lease_no int, action text, delay_ms double precision, run_at timestamptz, error jsonb)
+     order by o.id
+  loop
+    select ctid, queue, run_at, attempts, lease_no, errors, cancel_requested_at into j from pgqueue.jobs
+     where id = o.id and lease_no = o.lease_no and locked_by = p_worker
+       for update skip locked;
+    if not found then
+      unstored := unstored || o.id;
+      answers := answers || pgqueue.unsettled_v1(p_worker, o.id, o.lease_no);
+      continue;
+    end if;
+    if j.cancel_requested_at is not null then o.action := 'cancel'; end if;
+    case o.action
+      when 'retry', 'release' then
+        v_due := coalesce(o.run_at, p_now + o.delay_ms * interval '1 ms');
+        update pgqueue.jobs set
+          locked_by = null,
+          attempts = attempts - case when o.action = 'release' then 1 else 0 end,
+          run_at = coalesce(v_due, run_at),
+          waits_for = case when v_due is not null then 'time' end,
+          last_error = coalesce(o.error ->> 'message', last_error),
+          errors = pgqueue.with_error(errors, o.error || jsonb_build_object('attempt', attempts,
+            'lease_no', lease_no, 'worker', p_worker, 'at', p_now))
+         where ctid = j.ctid;
+        if v_due is null then
+          released := released || j.queue;
+          from_at := least(from_at, j.run_at);
+        else
+          due_at := least(due_at, v_due);
+        end if;
+      when 'fail' then
+        perform pgqueue.bury_v1(array[j.ctid], o.error, p_worker);
+      when 'cancel' then
+        update pgqueue.jobs set last_error = coalesce(o.error ->> 'message', last_error) where ctid = j.ctid
+          returning ctid into j.ctid;
+        perform pgqueue.archive_v1(array[j.ctid], 'cancelled', p_overflow);
+    end case;
+  end loop;
+end $fn$;
 `;

@@ -57,7 +57,6 @@ declare
   v_results jsonb[];
   v_rows    tid[];
   v_stored  bigint[];
-  v_due     timestamptz;
   v_next    timestamptz;
   v_due_after timestamptz := coalesce(p_due_after, '-infinity');
   -- What became claimable in this exchange has an old place in the order: from before it every look begins.
@@ -121,46 +120,12 @@ begin
   end if;
 
   if p_outcomes is not null then
-    for o in
-      select * from jsonb_to_recordset(p_outcomes) as o(
-        id bigint, lease_no int, action text, delay_ms double precision, run_at timestamptz, error jsonb)
-       order by o.id
-    loop
-      select ctid, queue, run_at, attempts, lease_no, errors, cancel_requested_at into j from pgqueue.jobs
-       where id = o.id and lease_no = o.lease_no and locked_by = p_worker
-         for update skip locked;
-      if not found then
-        v_unstored := v_unstored || o.id;
-        v_answers := v_answers || pgqueue.unsettled_v1(p_worker, o.id, o.lease_no);
-        continue;
-      end if;
-      if j.cancel_requested_at is not null then o.action := 'cancel'; end if;
-      case o.action
-        when 'retry', 'release' then
-          v_due := coalesce(o.run_at, v_now + o.delay_ms * interval '1 ms');
-          update pgqueue.jobs set
-            locked_by = null,
-            attempts = attempts - case when o.action = 'release' then 1 else 0 end,
-            run_at = coalesce(v_due, run_at),
-            waits_for = case when v_due is not null then 'time' end,
-            last_error = coalesce(o.error ->> 'message', last_error),
-            errors = pgqueue.with_error(errors, o.error || jsonb_build_object('attempt', attempts,
-              'lease_no', lease_no, 'worker', p_worker, 'at', v_now))
-           where ctid = j.ctid;
-          if v_due is null then
-            v_released := v_released || j.queue;
-            v_from := least(v_from, j.run_at);
-          else
-            v_due_after := least(v_due_after, v_due);
-          end if;
-        when 'fail' then
-          perform pgqueue.bury_v1(array[j.ctid], o.error, p_worker);
-        when 'cancel' then
-          update pgqueue.jobs set last_error = coalesce(o.error ->> 'message', last_error) where ctid = j.ctid
-            returning ctid into j.ctid;
-          perform pgqueue.archive_v1(array[j.ctid], 'cancelled', p_overflow);
-      end case;
-    end loop;
+    select * into j from pgqueue.end_attempts_v1(p_worker, p_outcomes, p_overflow, v_now);
+    v_unstored := v_unstored || j.unstored;
+    v_answers := v_answers || j.answers;
+    v_from := least(v_from, j.from_at);
+    v_due_after := least(v_due_after, j.due_at);
+    v_released := j.released;
   end if;
   if p_held is not null then v_keys := v_keys || pgqueue.release_v1(p_worker, p_held, v_unstored); end if;
   v_limited := v_keys is not null or coalesce(v_worker.limited, false);

@@ -67,7 +67,7 @@ export const lastJobId = statement<void, string>({
   row: (row) => text(row, 'id'),
 });
 
-/** How many were cancelled, see migrations/0010-pause. */
+/** How many were cancelled, see migrations/0009-pause. */
 export const cancelMany = statement<readonly string[], number>({
   text: 'select pgqueue.cancel_many_v1($1::bigint[]) as count',
   values: (ids) => [ids],

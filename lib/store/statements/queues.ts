@@ -4,7 +4,7 @@ import { epochMs, instant, json, statement, text } from '../statement.js';
 const pair = (target: PauseTarget) =>
   'queue' in target ? [target.queue, null] : [null, target.kind];
 
-/** See migrations/0010-pause. */
+/** See migrations/0009-pause. */
 export const pause = statement<PauseTarget>({
   text: 'select pgqueue.pause($1::text, $2::text)',
   values: pair,
