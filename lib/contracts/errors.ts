@@ -40,7 +40,7 @@ export type PgQueueErrorCode =
   | 'CLOSED'
   /** The worker's lease ended while the job ran: someone else may be running it. */
   | 'LEASE_LOST'
-  /** Somebody cancelled the job while it ran. */
+  /** Somebody cancelled the job while it ran: the reason of its signal, and of a {@link JobWaitError}. */
   | 'JOB_CANCELLED'
   /** A second transaction that would complete a job in one attempt. */
   | 'SECOND_TRANSACTION'
@@ -52,8 +52,6 @@ export type PgQueueErrorCode =
   | 'WAIT_TIMEOUT'
   /** A {@link JobWaitError}: the job failed for good. */
   | 'JOB_FAILED'
-  /** A {@link JobWaitError}: the job was cancelled. */
-  | 'JOB_CANCELLED'
   /** A {@link JobWaitError}: there is no such job, or not any more. */
   | 'JOB_NOT_FOUND'
   /** The job's result is not kept. Thrown by `enqueueAndWait` before any SQL where the handler says so, else a {@link JobWaitError}. */

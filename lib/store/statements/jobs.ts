@@ -1,5 +1,5 @@
 import type { CancelOutcome, FailedFilter, PendingFilter } from '../../contracts/queue.js';
-import { epochMs, instant, json, number, statement, text, type TextRow } from '../statement.js';
+import { number, statement, text } from '../statement.js';
 
 const FAILED = /* sql */ `
     from pgqueue.failed_jobs
