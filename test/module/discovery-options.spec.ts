@@ -31,6 +31,7 @@ describe('options of @JobHandler', () => {
       backoff: { type: 'exponential', base: 2_000, max: 600_000, factor: 2, jitter: 0.5 },
       timeout: undefined,
       keepDone: false,
+      limits: [],
       retryable,
       origin: 'Exports.generate',
       run: expect.any(Function),

@@ -29,6 +29,7 @@ interface ModelJob {
   attempts: number;
   leaseNo: number;
   worker: number | undefined;
+  cancelRequested: boolean;
 }
 
 /** A claim that a worker remembers, whether or not it still holds. */
@@ -90,7 +91,14 @@ class Enqueue implements Command {
        values ('k', jsonb_build_object('tenant', $1::text), $2, ${MAX_ATTEMPTS}) returning id`,
       [this.tenant, this.priority],
     );
-    const job = { id, tenant: this.tenant, attempts: 0, leaseNo: 0, worker: undefined };
+    const job = {
+      id,
+      tenant: this.tenant,
+      attempts: 0,
+      leaseNo: 0,
+      worker: undefined,
+      cancelRequested: false,
+    };
     model.jobs.push({ ...job, status: 'pending' });
     await check(model, real);
   }
@@ -156,11 +164,12 @@ class Exchange implements Command {
       job?.status === 'running' && job.worker === this.worker && job.leaseNo === end.leaseNo;
     if (!job || !isHeld) return;
     job.worker = undefined;
-    if (end.action === 'done') job.status = 'done';
+    if (job.cancelRequested) job.status = 'cancelled';
+    else if (end.action === 'done') job.status = 'done';
     else if (end.action === 'fail') job.status = 'failed';
     else if (end.action === 'cancel') job.status = 'cancelled';
     else job.status = 'pending';
-    if (end.action === 'release') job.attempts -= 1;
+    if (end.action === 'release' && !job.cancelRequested) job.attempts -= 1;
   }
 
   toString = () =>
@@ -183,7 +192,8 @@ class Kill implements Command {
     for (const job of model.jobs) {
       if (job.status !== 'running' || job.worker !== this.worker) continue;
       job.worker = undefined;
-      job.status = job.attempts >= MAX_ATTEMPTS ? 'failed' : 'pending';
+      if (job.cancelRequested) job.status = 'cancelled';
+      else job.status = job.attempts >= MAX_ATTEMPTS ? 'failed' : 'pending';
     }
     real.workers[this.worker] = await startWorker(observer);
     await check(model, real);
@@ -202,6 +212,7 @@ class ByHand implements Command {
     if (this.what === 'cancel') {
       await real.t.observer.run(cancel, job.id);
       if (job.status === 'pending') job.status = 'cancelled';
+      if (job.status === 'running') job.cancelRequested = true;
     } else {
       await real.t.observer.run(retryMany, [job.id]);
       if (job.status === 'failed') Object.assign(job, { status: 'pending', attempts: 0 });

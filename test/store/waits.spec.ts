@@ -109,7 +109,8 @@ test('a look reads the rows that it asks for and no others, however many there a
         .filter((node) => node['Relation Name'] !== undefined)
         .reduce((sum, node) => sum + rowsTouched(node), 0);
       expect(plans.length).toBeGreaterThan(0);
-      expect(touched).toBeLessThanOrEqual(asked.length);
+      // A pending one twice: for its record, and for what only pending ones have.
+      expect(touched).toBeLessThanOrEqual(2 * asked.length);
     }
   }
 });
