@@ -829,7 +829,8 @@ begin
 
   v_now := clock_timestamp();
   v_due := (
-    select greatest(min(coalesce(s.next_at, v_now)), v_now) from "pgqueue".schedules s
+    select case when count(*) > 0 then greatest(min(coalesce(s.next_at, v_now)), v_now) end -- greatest skips null
+      from "pgqueue".schedules s
      where s.paused_at is null and (s.next_at is null or isfinite(s.next_at))
        and (not s.declared or exists (select from "pgqueue".schedules_in_code c where c.name = s.name)));
   due_ms := 1000 * extract(epoch from v_due);

@@ -386,7 +386,7 @@ describe('by hand', () => {
     await dueSchedule();
     const before = Date.now() - 5_000;
     await a.query('update pgqueue.schedules set paused_at = now()');
-    expect((await a.run(dueSchedules, 10))[0]?.due).toEqual([]);
+    expect(await a.run(dueSchedules, 10)).toEqual([undefined]);
     await a.query('update pgqueue.schedules set paused_at = null');
     const [state] = (await a.run(dueSchedules, 10))[0]?.due ?? [];
     expect(state?.handledTo).toBeGreaterThan(before);
@@ -399,4 +399,11 @@ describe('by hand', () => {
     expect(await a.value(`select pgqueue.run_schedule('none')`)).toBeNull();
     expect(await jobs()).toMatchObject([{ kind: 'k', name: 's' }]);
   });
+});
+
+test('where no schedule can fire there is no next time', async () => {
+  expect(await a.run(dueSchedules, 10)).toEqual([undefined]);
+  await a.run(createSchedule, row());
+  await t.observer.query('update pgqueue.schedules set paused_at = now()');
+  expect(await a.run(dueSchedules, 10)).toEqual([undefined]);
 });
