@@ -1929,7 +1929,8 @@ AS $function$
     cross join lateral (
       select b.burst, case when l.rate_burst is null then l.rate_per / (l.rate_max - b.burst + 1)
                            else l.rate_per / l.rate_max end as step
-        from (select coalesce(l.rate_burst, greatest(1, l.rate_max / 20)) as burst) as b) as s
+        from (select coalesce(l.rate_burst, greatest(1 + 0.02 * l.rate_max, 0.05 * l.rate_max))::float8 as burst) as b
+    ) as s
    order by k.ordinal
 $function$;
 

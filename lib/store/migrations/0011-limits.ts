@@ -60,7 +60,8 @@ $fn$;
 
 -- The room of keys that the caller has locked, by a statement after the lock: slots that are not held, and the
 -- rate. step is the time between two jobs, slack how much of it may be made up. Without a burst of its own a
--- rate has one of 5 %, and steps that keep any window at or below rate_max.
+-- rate has one of 5 %, or at least as much as makes up for a claim that comes late, and steps that keep any
+-- window at or below rate_max all the same.
 create function pgqueue.room_v1(p_keys text[]) returns table (
   key text, slots int, tat timestamptz, step interval, slack interval)
 language sql stable set search_path = pg_catalog, pg_temp
@@ -75,7 +76,8 @@ set enable_seqscan = off set enable_bitmapscan = off as $fn$
     cross join lateral (
       select b.burst, case when l.rate_burst is null then l.rate_per / (l.rate_max - b.burst + 1)
                            else l.rate_per / l.rate_max end as step
-        from (select coalesce(l.rate_burst, greatest(1, l.rate_max / 20)) as burst) as b) as s
+        from (select coalesce(l.rate_burst, greatest(1 + 0.02 * l.rate_max, 0.05 * l.rate_max))::float8 as burst) as b
+    ) as s
    order by k.ordinal
 $fn$;
 
