@@ -12,15 +12,18 @@ const STOP_PATIENCE_MS = 3_000;
 export class WorkerProcess {
   /** Fulfilled once it waits for jobs; rejected if it ends before that. */
   readonly ready: Promise<void>;
+  /** What it has said since then. */
+  readonly messages: unknown[] = [];
   private readonly child: ChildProcess;
   private stopping = false;
 
   constructor(
     readonly name: string,
     env: Readonly<Record<string, string>>,
+    program = PROGRAM,
   ) {
     // The channel also tells the child when this process dies, so that it never outlives the demo.
-    this.child = spawn(process.execPath, ['--enable-source-maps', PROGRAM], {
+    this.child = spawn(process.execPath, ['--enable-source-maps', program], {
       env: { ...process.env, ...env, WORKER_NAME: name },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
@@ -56,7 +59,10 @@ export class WorkerProcess {
 
   private untilReady(): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.child.once('message', () => resolve());
+      this.child.once('message', () => {
+        this.child.on('message', (message) => this.messages.push(message));
+        resolve();
+      });
       this.child.once('error', reject);
       this.child.once('exit', () => reject(new Error(`${this.name} ended before it was ready`)));
     });
