@@ -571,7 +571,7 @@ begin
     on conflict (key) do update set tat = excluded.tat, due_at = coalesce(excluded.due_at, rates.due_at);
   if v_behind <> '{}' then
     skipped := true;
-    perform "pgqueue".ring_for_v1(u.unparked) from "pgqueue".unpark_v1(v_behind) as u;
+    perform "pgqueue".ring_unclaimed_v1(u.unparked) from "pgqueue".unpark_v1(v_behind) as u;
   end if;
 end $function$;
 
@@ -1365,7 +1365,7 @@ begin
   end if;
 
   -- What was un-parked and not claimed here is somebody else's.
-  if v_unparked <> '{}' then perform "pgqueue".ring_for_v1(v_unparked); end if;
+  if v_unparked <> '{}' then perform "pgqueue".ring_unclaimed_v1(v_unparked); end if;
 end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.expire_v1(p_limit integer)
@@ -1889,7 +1889,17 @@ begin
   end if;
 end $function$;
 
-CREATE OR REPLACE FUNCTION pgqueue.ring_for_v1(p_ids bigint[])
+CREATE OR REPLACE FUNCTION pgqueue.ring_schedules()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  perform pg_notify("pgqueue".doorbell(), '');
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION pgqueue.ring_unclaimed_v1(p_ids bigint[])
  RETURNS void
  LANGUAGE sql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1900,16 +1910,6 @@ AS $function$
     from (select distinct queue from "pgqueue".jobs
            where id = any (p_ids) and waits_for is null and locked_by is null) as q
 $function$;
-
-CREATE OR REPLACE FUNCTION pgqueue.ring_schedules()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  perform pg_notify("pgqueue".doorbell(), '');
-  return null;
-end $function$;
 
 CREATE OR REPLACE FUNCTION pgqueue.room_v1(p_keys text[])
  RETURNS TABLE(key text, slots integer, tat timestamp with time zone, step interval, slack interval)
@@ -2167,7 +2167,7 @@ begin
                      and coalesce(greatest(r.tat, clock_timestamp()) <= clock_timestamp() + r.slack, true)
                    limit 100);
   select * into u from "pgqueue".unpark_v1(v_keys);
-  perform "pgqueue".ring_for_v1(u.unparked);
+  perform "pgqueue".ring_unclaimed_v1(u.unparked);
 
   -- Locked first and looked at by a later statement: a claim may just be taking such a row over.
   v_ids := array(select h.job_id from "pgqueue".holds h

@@ -270,6 +270,6 @@ begin
   end if;
 
   -- What was un-parked and not claimed here is somebody else's.
-  if v_unparked <> '{}' then perform pgqueue.ring_for_v1(v_unparked); end if;
+  if v_unparked <> '{}' then perform pgqueue.ring_unclaimed_v1(v_unparked); end if;
 end $fn$;
 `;

@@ -203,7 +203,7 @@ begin
     on conflict (key) do update set tat = excluded.tat, due_at = coalesce(excluded.due_at, rates.due_at);
   if v_behind <> '{}' then
     skipped := true;
-    perform pgqueue.ring_for_v1(u.unparked) from pgqueue.unpark_v1(v_behind) as u;
+    perform pgqueue.ring_unclaimed_v1(u.unparked) from pgqueue.unpark_v1(v_behind) as u;
   end if;
 end $fn$;
 

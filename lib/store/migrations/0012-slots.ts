@@ -13,7 +13,7 @@ set enable_seqscan = off set enable_bitmapscan = off as $fn$
 $fn$;
 
 -- Rings for those of these jobs that nobody has claimed.
-create function pgqueue.ring_for_v1(p_ids bigint[]) returns void
+create function pgqueue.ring_unclaimed_v1(p_ids bigint[]) returns void
 language sql set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off as $fn$
   select pg_notify(pgqueue.doorbell(), q.queue)
@@ -98,7 +98,7 @@ begin
                      and coalesce(greatest(r.tat, clock_timestamp()) <= clock_timestamp() + r.slack, true)
                    limit 100);
   select * into u from pgqueue.unpark_v1(v_keys);
-  perform pgqueue.ring_for_v1(u.unparked);
+  perform pgqueue.ring_unclaimed_v1(u.unparked);
 
   -- Locked first and looked at by a later statement: a claim may just be taking such a row over.
   v_ids := array(select h.job_id from pgqueue.holds h
