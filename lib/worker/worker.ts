@@ -179,9 +179,10 @@ export class Worker implements ExchangeHost {
       await bounded(this.loop.stop());
       const unsettled = (workerId: string) => this.loop.outbox.jobIds(workerId);
       const farewell = this.leases.retire(unsettled, FAREWELL_LIMIT_MS);
-      await bounded(Promise.all([farewell, this.cancels.stop(), this.progress.close()]));
+      await bounded(Promise.all([farewell, this.cancels.stop(), this.progress.close(), helpers]));
+    } else {
+      await bounded(helpers);
     }
-    await bounded(helpers);
     this.state = 'closed';
   }
 
