@@ -127,3 +127,15 @@ test('two limits of one name are refused at start', async () => {
   ];
   await expect(startWith(handlers)).rejects.toMatchObject({ code: 'INVALID_OPTION' });
 });
+
+test('the example of docs/limits.md', async () => {
+  const limits = [
+    { maxRunning: 10 },
+    { by: 'tenantId', maxRunning: 1, rate: { max: 100, per: '1m' } },
+  ] as const;
+  const app = await startWith([on('sync_crm', () => 'synced', { limits })]);
+  const { id } = await app.queue.enqueue('sync_crm', { tenantId: '7' });
+  await eventually(async () => expect(await app.status(id)).toBe('done'));
+  const names = (await app.queue.limits.list()).map(({ name }) => name);
+  expect(names).toEqual(['sync_crm', 'sync_crm by tenantId']);
+});
