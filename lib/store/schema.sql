@@ -685,11 +685,7 @@ begin
   v_ids := array(select id from "pgqueue".jobs where id = any (p_ids) and locked_by is null
                   order by id for update skip locked);
   v_rows := array(select ctid from "pgqueue".jobs where id = any (v_ids) and locked_by is null);
-  begin
-    perform "pgqueue".archive_v1(v_rows, 'cancelled', false);
-  exception when check_violation then
-    perform "pgqueue".archive_v1(v_rows, 'cancelled', true);
-  end;
+  perform "pgqueue".cancel_rows_v1(v_rows, null);
   return cardinality(v_rows);
 end $function$;
 
